@@ -1,0 +1,21 @@
+/* Allocation. Small fixed sizes: kp_xmalloc aborts when memory is gone. Sizes that come from outside (a body, a file, an
+   engine's message): kp_try_*, under a stated limit, NULL on failure. Only lib/base calls malloc and free.
+   KP_FAIL_ALLOC=n in the environment makes the n-th kp_try_* call of the process fail (tests). */
+#ifndef KP_BASE_MEM_H
+#define KP_BASE_MEM_H
+
+#include "base/macros.h"
+
+void *kp_xmalloc(size_t n) __attribute__((malloc, returns_nonnull));
+void *kp_xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
+void *kp_xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
+char *kp_xstrdup(const char *z) __attribute__((malloc, returns_nonnull));
+void *kp_try_malloc(size_t n) KP_MUST_USE;
+void *kp_try_realloc(void *p, size_t n) KP_MUST_USE;
+void kp_mem_free(void *p);
+/* Frees what `p` points to and leaves NULL in it. */
+#define kp_free(p) (kp_mem_free(*(p)), *(p) = NULL, (void)0)
+
+#define kp_new(type) ((type *)kp_xcalloc(1, sizeof(type)))
+
+#endif

@@ -1,0 +1,25 @@
+/* Worker pool for what would hold a loop longer than about a millisecond. Bounded queue: a full one refuses at once, and the
+   caller answers RESOURCE_EXHAUSTED. A job belongs to the pool from a successful submit until `done` ran on the thread that
+   drains its `reply` mailbox. */
+#ifndef KP_BASE_WORKERS_H
+#define KP_BASE_WORKERS_H
+
+#include "base/mailbox.h"
+
+struct kp_job {
+	struct kp_msg done;	      /* done.run is the completion, on the reply mailbox's thread */
+	void (*work)(struct kp_job *); /* on a worker thread; touches only what the job owns */
+	struct kp_mailbox *reply;
+	struct kp_list link; /* the pool's */
+};
+
+struct kp_workers;
+
+struct kp_workers *kp_workers_create(unsigned threads, size_t max_queued);
+/* Finishes what is queued, joins the threads. */
+void kp_workers_destroy(struct kp_workers *w);
+/* false: the queue is full (the job is still the caller's). */
+bool kp_workers_submit(struct kp_workers *w, struct kp_job *job) KP_MUST_USE;
+size_t kp_workers_queued(const struct kp_workers *w);
+
+#endif

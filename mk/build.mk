@@ -1,0 +1,79 @@
+# Programs and libraries. lib/<m>/*.c -> build/<V>/lib/<m>.a; <program>/**/*.c -> build/<V>/bin/<program>.
+Q := $(if $(VERBOSE),,@)
+say = $(if $(VERBOSE),,@printf '  %-5s %s\n' $(1) $(2))
+
+$(STAMP): FORCE
+	@mkdir -p $(@D); printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $@ || printf '%s\n' '$(FLAGS_NOW)' > $@
+FORCE:
+.PHONY: FORCE
+
+# --- generated protocol code -------------------------------------------------------------------------------------
+PROTOS   := $(shell find proto -name '*.proto' 2>/dev/null | LC_ALL=C sort)
+PB_C     := $(PROTOS:proto/%.proto=$(B)/gen/%.pb-c.c)
+PB_H     := $(PROTOS:proto/%.proto=$(B)/gen/%.pb-c.h)
+PB_O     := $(PB_C:%.c=%.o)
+$(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: proto/%.proto
+	$(call say,PROTO,$<)
+	$(Q)mkdir -p $(B)/gen && protoc-c --proto_path=proto --c_out=$(B)/gen $<
+$(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c | $(PB_H)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(filter-out -Wcast-qual -Wswitch-enum,$(CFLAGS_ALL)) -MMD -MP -c -o $@ $<
+
+# --- objects -------------------------------------------------------------------------------------------------------
+$(B)/obj/%.o: %.c $(STAMP) | $(PB_H)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+# --- libraries -----------------------------------------------------------------------------------------------------
+define module_rules
+SRC_$(1) := $$(shell find lib/$(1) -name '*.c' 2>/dev/null | LC_ALL=C sort)
+OBJ_$(1) := $$(SRC_$(1):%.c=$(B)/obj/%.o)
+$(B)/lib/$(1).a: $$(OBJ_$(1)) $(if $(filter engine,$(1)),$(PB_O))
+	$$(call say,AR,$$@)
+	$$(Q)mkdir -p $$(@D) && rm -f $$@ && $(AR) rcsD $$@ $$(filter %.o,$$^)
+endef
+$(foreach m,$(MODULES),$(eval $(call module_rules,$(m))))
+
+# libs_of(module): archives of the module and of what it depends on, in link order; pkgs likewise.
+libs_of  = $(foreach m,$(filter $(MODULES),$(1)) $(DEPS_$(1)),$(B)/lib/$(m).a)
+pkgs_of  = $(sort $(PKGS_$(1)) $(foreach m,$(DEPS_$(1)),$(PKGS_$(m))))
+ldlibs_of = $(if $(call pkgs_of,$(1)),$(shell pkg-config --libs $(call pkgs_of,$(1)) 2>/dev/null)) \
+	$(LIBS_$(1)) $(foreach m,$(DEPS_$(1)),$(LIBS_$(m)))
+
+# --- programs ------------------------------------------------------------------------------------------------------
+SRC_sidecar := $(shell find sidecar -name '*.c' 2>/dev/null | LC_ALL=C sort)
+OBJ_sidecar := $(SRC_sidecar:%.c=$(B)/obj/%.o)
+# Everything of the gateway but main.c, so that tests can link it.
+$(B)/lib/sidecar.a: $(filter-out $(B)/obj/sidecar/main.o,$(OBJ_sidecar))
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcsD $@ $^
+$(B)/bin/kelpie-sidecar: $(B)/obj/sidecar/main.o $(B)/lib/sidecar.a $(call libs_of,sidecar)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,sidecar)
+
+SRC_cli := $(shell find cli -name '*.c' 2>/dev/null | LC_ALL=C sort)
+$(B)/bin/kubectl-kelpie: $(SRC_cli:%.c=$(B)/obj/%.o) $(call libs_of,cli)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,cli)
+
+# The simulated engine: gRPC core's server API, nothing of lib/net.
+SRC_sim := $(shell find bench/sim-engine -name '*.c' 2>/dev/null | LC_ALL=C sort)
+$(B)/bin/sim-engine: $(SRC_sim:%.c=$(B)/obj/%.o) $(PB_O) $(B)/lib/obs.a $(B)/lib/base.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ \
+		$(shell pkg-config --libs grpc_unsecure gpr libprotobuf-c 2>/dev/null) -lpthread
+
+# The load generator of `make bench`.
+SRC_load := $(shell find bench/load -name '*.c' 2>/dev/null | LC_ALL=C sort)
+$(B)/bin/kelpie-load: $(SRC_load:%.c=$(B)/obj/%.o) $(call libs_of,net) $(B)/lib/net.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,net)
+
+PROGRAMS := $(if $(SRC_sidecar),kelpie-sidecar) $(if $(SRC_cli),kubectl-kelpie) $(if $(SRC_sim),sim-engine) \
+	$(if $(SRC_load),kelpie-load)
+
+all: $(PROGRAMS:%=$(B)/bin/%) ## build the programs into build/bin (release flags)
+	$(if $(filter release,$(V)),@mkdir -p build/bin && for p in $(PROGRAMS); do ln -f $(B)/bin/$$p build/bin/$$p; done)
+.PHONY: all
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

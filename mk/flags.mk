@@ -1,0 +1,54 @@
+# Compiler flags per variant (V): release (default), debug, asan, fuzz. CC=clang works with every variant.
+CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+V       ?= release
+B       := build/$(V)
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+	-Wformat=2 -Wvla -Wundef -Wpointer-arith -Wcast-qual -Wwrite-strings -Wimplicit-fallthrough -Wconversion \
+	-Wno-sign-conversion -Wnull-dereference -Wdouble-promotion -Wswitch-enum
+ifneq ($(WERROR),0)
+WARN += -Werror
+endif
+
+CSTD    := -std=gnu17 -D_GNU_SOURCE
+HARDEN  := -fstack-protector-strong -fstack-clash-protection -fPIE
+LDHARD  := -pie -Wl,-z,relro,-z,now -Wl,--as-needed
+ifeq ($(shell uname -m),x86_64)
+HARDEN  += -fcf-protection
+endif
+# Reproducible: no path of the build machine in any object, no time stamp, fixed archive order.
+REPRO   := -ffile-prefix-map=$(CURDIR)=. -fmacro-prefix-map=$(CURDIR)=.
+
+OPT_release := -O2 -g -D_FORTIFY_SOURCE=2
+OPT_debug   := -O0 -g3
+OPT_asan    := -O1 -g3 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKP_ASAN=1
+OPT_fuzz    := -O1 -g3 -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all \
+	-DKP_ASAN=1 -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION=1
+LD_asan     := -fsanitize=address,undefined
+LD_fuzz     := -fsanitize=address,undefined
+ifeq ($(V),fuzz)
+CC      := clang
+endif
+ifeq ($(OPT_$(V)),)
+$(error unknown variant V=$(V): release, debug, asan or fuzz)
+endif
+
+ALLPKGS := $(sort $(foreach m,$(MODULES) sidecar,$(PKGS_$(m))))
+ifeq ($(filter help clean format deps,$(MAKECMDGOALS)),)
+PKGMISS := $(shell for p in $(ALLPKGS); do pkg-config --exists $$p 2>/dev/null || printf '%s ' $$p; done)
+ifneq ($(strip $(PKGMISS)),)
+$(error missing libraries (pkg-config): $(PKGMISS)— run ./hack/deps)
+endif
+endif
+PKG_CFLAGS := $(shell pkg-config --cflags $(ALLPKGS) 2>/dev/null)
+
+CPPFLAGS_ALL := $(CSTD) -Ilib -I$(B)/gen -I. $(PKG_CFLAGS) $(CPPFLAGS)
+CFLAGS_ALL   := $(OPT_$(V)) $(WARN) $(HARDEN) $(REPRO) $(CFLAGS)
+LDFLAGS_ALL  := $(LDHARD) $(LD_$(V)) $(LDFLAGS)
+
+# A change of compiler or flags rebuilds everything of that variant.
+STAMP := $(B)/flags.stamp
+FLAGS_NOW := $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL)

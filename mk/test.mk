@@ -1,0 +1,45 @@
+# Tests. tests/{unit,prop}/<module>/x_test.c is one cmocka binary linked with <module> and what it depends on;
+# tests/fuzz/<module>/x.c one libFuzzer target (V=fuzz), or a replay program in every other variant.
+UNIT_SRC := $(shell find tests/unit tests/prop -name '*_test.c' 2>/dev/null | LC_ALL=C sort)
+FUZZ_SRC := $(shell find tests/fuzz -mindepth 2 -name '*.c' 2>/dev/null | LC_ALL=C sort)
+module_of = $(word 3,$(subst /, ,$(1)))
+extra_of  = $(if $(filter sidecar,$(1)),$(B)/lib/sidecar.a)
+
+define unit_rules
+$(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $$(call extra_of,$(call module_of,$(1))) $$(call libs_of,$(call module_of,$(1)))
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$^ $$(call ldlibs_of,$(call module_of,$(1))) -lcmocka -lm
+endef
+$(foreach t,$(UNIT_SRC),$(eval $(call unit_rules,$(t))))
+
+FUZZ_MAIN := $(if $(filter fuzz,$(V)),,$(B)/obj/tests/fuzz/replay.o)
+define fuzz_rules
+$(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $(FUZZ_MAIN) $$(call extra_of,$(call module_of,$(1))) $$(call libs_of,$(call module_of,$(1)))
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) $(if $(filter fuzz,$(V)),-fsanitize=fuzzer) -o $$@ $$^ \
+		$$(call ldlibs_of,$(call module_of,$(1))) -lm
+endef
+$(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
+
+pick = $(if $(M),$(filter tests/%/$(M)/%,$(1)),$(1))
+UNIT_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(UNIT_SRC)))
+FUZZ_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(FUZZ_SRC)))
+
+check-unit: $(UNIT_BIN) $(if $(filter fuzz,$(V)),,$(FUZZ_BIN)) ## unit and property tests, fuzz regressions (M=module for one)
+	@hack/run-unit $(UNIT_BIN) -- $(if $(filter fuzz,$(V)),,$(FUZZ_BIN))
+
+check-asan: ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+	./hack/test --asan
+
+fuzz-build: ## build the fuzz targets with libFuzzer
+	$(MAKE) V=fuzz fuzz-bins
+fuzz-bins: $(FUZZ_BIN)
+fuzz-smoke: ## 15 s of fuzzing per target (SECONDS_EACH=n for more, M=module)
+	$(MAKE) V=fuzz fuzz-bins && hack/run-fuzz $(or $(SECONDS_EACH),15) $(patsubst %.c,build/fuzz/%,$(call pick,$(FUZZ_SRC)))
+
+test: ## everything that needs no GPU and is not marked slow (./hack/test)
+	./hack/test
+
+lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
+	hack/lint
+.PHONY: check-unit check-asan fuzz-build fuzz-bins fuzz-smoke test lint
