@@ -15,7 +15,7 @@
 #define KP_LEN(array)	 (sizeof(array) / sizeof((array)[0]))
 #define KP_MIN(a, b)	 ((a) < (b) ? (a) : (b))
 #define KP_MAX(a, b)	 ((a) > (b) ? (a) : (b))
-#define KP_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define KP_CONTAINER(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 
 /* Scope cleanup: KP_AUTO_DEFINE(struct kp_x, x, kp_x_destroy) in the type's header, then `KP_AUTO(x) struct kp_x *p = NULL;`.
    The destructor takes NULL. Hand the object on with kp_steal(p). */
@@ -33,6 +33,12 @@
 		(p) = NULL;                                                                        \
 		kp_stolen_;                                                                        \
 	})
+
+/* Drops const, for memory this module itself owns behind a borrowed view. */
+static inline void *kp_unconst(const void *p)
+{
+	return (void *)(uintptr_t)p;
+}
 
 /* A programmer's error, never bad input: prints file:line and aborts in every build. */
 KP_NORETURN void kp_bug(const char *file, int line, const char *what);

@@ -1,0 +1,121 @@
+/* DESIGN: plain blocking calls, every descriptor O_CLOEXEC, every size held against the caller's limit before memory is taken. */
+#include "base/fs.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int kp_fs_read(const char *path, struct kp_buf *b, struct kp_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		return kp_err_sys(err, errno, "open `%s`", path);
+	}
+	int r = 0;
+	for (;;) {
+		size_t room = b->max - b->n; /* at the maximum, one byte more tells whether the file ends */
+		char extra;
+		if (room && !kp_buf_reserve(b, KP_MIN(room, (size_t)65536))) {
+			r = kp_err_set(err, KP_RESOURCE_EXHAUSTED, "read `%s`: out of memory", path);
+			break;
+		}
+		ssize_t k = read(fd, room ? b->p + b->n : &extra, room ? b->cap - b->n : 1);
+		if (k < 0 && errno == EINTR) {
+			continue;
+		}
+		if (k < 0) {
+			r = kp_err_sys(err, errno, "read `%s`", path);
+			break;
+		}
+		if (k == 0) {
+			break;
+		}
+		if (!room) {
+			r = kp_err_set(err, KP_TOO_LARGE, "read `%s`: more than %zu bytes", path, b->max);
+			break;
+		}
+		b->n += (size_t)k;
+	}
+	close(fd);
+	return r;
+}
+
+int kp_fs_map(const char *path, size_t max_bytes, struct kp_mapping *ret, struct kp_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0) {
+		return kp_err_sys(err, errno, "open `%s`", path);
+	}
+	int r = 0;
+	void *p = NULL;
+	if (fstat(fd, &st) != 0) {
+		r = kp_err_sys(err, errno, "stat `%s`", path);
+	} else if (!S_ISREG(st.st_mode)) {
+		r = kp_err_set(err, KP_INVALID_ARGUMENT, "map `%s`: not a regular file", path);
+	} else if ((uint64_t)st.st_size > max_bytes) {
+		r = kp_err_set(err, KP_TOO_LARGE, "map `%s`: %lld bytes, at most %zu", path, (long long)st.st_size, max_bytes);
+	} else if (st.st_size > 0) {
+		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (p == MAP_FAILED) {
+			r = kp_err_sys(err, errno, "map `%s`", path);
+		}
+	}
+	close(fd);
+	if (r == 0) {
+		ret->bytes = kp_str_n(p, (size_t)st.st_size);
+	}
+	return r;
+}
+
+void kp_fs_unmap(struct kp_mapping *m)
+{
+	if (m->bytes.n) {
+		munmap(kp_unconst(m->bytes.p), m->bytes.n);
+	}
+	m->bytes = KP_STR_NULL;
+}
+
+static int write_all(int fd, kp_str s)
+{
+	while (s.n) {
+		ssize_t k = write(fd, s.p, s.n);
+		if (k < 0 && errno == EINTR) {
+			continue;
+		}
+		if (k <= 0) {
+			return -1;
+		}
+		s = kp_str_skip(s, (size_t)k);
+	}
+	return 0;
+}
+
+int kp_fs_write_atomic(const char *path, kp_str content, unsigned mode, struct kp_err *err)
+{
+	struct kp_buf tmp;
+	kp_buf_init(&tmp, 8192);
+	kp_buf_printf(&tmp, "%s.tmp.%d", path, (int)getpid());
+	const char *name = kp_buf_cstr(&tmp);
+	if (!name) {
+		kp_buf_fini(&tmp);
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "write `%s`: name too long", path);
+	}
+	int r = 0, fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, (mode_t)mode);
+	if (fd < 0) {
+		r = kp_err_sys(err, errno, "create `%s`", name);
+	} else if (fchmod(fd, (mode_t)mode) != 0 || write_all(fd, content) != 0 || fsync(fd) != 0) {
+		r = kp_err_sys(err, errno, "write `%s`", name);
+		close(fd);
+		unlink(name);
+	} else if (close(fd) != 0 || rename(name, path) != 0) {
+		r = kp_err_sys(err, errno, "replace `%s`", path);
+		unlink(name);
+	}
+	kp_buf_fini(&tmp);
+	return r;
+}

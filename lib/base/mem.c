@@ -1,0 +1,80 @@
+/* DESIGN: the only place that calls malloc and free. The n-th kp_try_* call fails when KP_FAIL_ALLOC=n is set; the counter is
+   process-wide, so tests that use it run one thread. */
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static KP_NORETURN void out_of_memory(void)
+{
+	kp_bug(__FILE__, __LINE__, "out of memory");
+}
+
+void *kp_xmalloc(size_t n)
+{
+	void *p = malloc(n ? n : 1);
+	if (!p) {
+		out_of_memory();
+	}
+	return p;
+}
+
+void *kp_xcalloc(size_t count, size_t size)
+{
+	void *p = calloc(count ? count : 1, size ? size : 1);
+	if (!p) {
+		out_of_memory();
+	}
+	return p;
+}
+
+void *kp_xrealloc(void *p, size_t n)
+{
+	void *q = realloc(p, n ? n : 1);
+	if (!q) {
+		out_of_memory();
+	}
+	return q;
+}
+
+char *kp_xstrdup(const char *z)
+{
+	size_t n = strlen(z) + 1;
+	return memcpy(kp_xmalloc(n), z, n);
+}
+
+static uint64_t fail_at;
+static atomic_uint_fast64_t tries;
+
+static void read_fail_at(void)
+{
+	const char *z = getenv("KP_FAIL_ALLOC");
+	if (z && !kp_str_u64(kp_str_c(z), UINT64_MAX, &fail_at)) {
+		fail_at = 0;
+	}
+}
+
+static bool must_fail(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, read_fail_at);
+	return KP_UNLIKELY(fail_at != 0) && atomic_fetch_add_explicit(&tries, 1, memory_order_relaxed) + 1 == fail_at;
+}
+
+void *kp_try_malloc(size_t n)
+{
+	return must_fail() ? NULL : malloc(n ? n : 1);
+}
+
+void *kp_try_realloc(void *p, size_t n)
+{
+	return must_fail() ? NULL : realloc(p, n ? n : 1);
+}
+
+void kp_mem_free(void *p)
+{
+	free(p);
+}

@@ -1,0 +1,98 @@
+/* An engine as the rest of the program sees it: token ids in, token ids out, no wire format. One kp_engine is one endpoint on one loop; all calls and
+   callbacks are on that loop's thread. Implementations: lib/engine. */
+#ifndef KP_CORE_ENGINE_H
+#define KP_CORE_ENGINE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "core/sampling.h"
+
+struct kp_loop;
+struct kp_engine;
+
+/* One alternative of a log-probability list. */
+struct kp_top_logprob {
+	kp_id id;
+	float logprob;
+};
+/* Log-probabilities of one position. `top` may contain the sampled token or not, as the engine sends it. */
+struct kp_token_logprob {
+	kp_id id;
+	float logprob;
+	const struct kp_top_logprob *top;
+	uint32_t n_top;
+	bool is_absent; /* first prompt position: the engine has none */
+};
+
+enum kp_finish { KP_FINISH_NONE = 0, KP_FINISH_STOP, KP_FINISH_LENGTH, KP_FINISH_ABORT, KP_FINISH_ERROR };
+
+/* What one message of the engine says about one choice. Pointers are valid during the callback. */
+struct kp_engine_delta {
+	uint32_t choice;
+	const kp_id *ids; /* new ids only, never repeated */
+	size_t n_ids;
+	const struct kp_token_logprob *logprobs; /* n_ids of them, or NULL */
+	const struct kp_token_logprob *prompt_logprobs;
+	size_t n_prompt_logprobs;
+	enum kp_finish finish; /* NONE: more to come for this choice */
+	bool has_matched_id;   /* the stop id that ended it */
+	kp_id matched_id;
+	uint32_t prompt_tokens, cached_tokens; /* as far as the engine says, 0 otherwise */
+};
+
+struct kp_engine_sink {
+	void (*delta)(void *user, const struct kp_engine_delta *d);
+	/* Exactly once, last, unless the call was cancelled by us. status OK: every choice has had its finish. `retryable`: the engine certainly never
+	   took the request. */
+	void (*end)(void *user, const struct kp_err *status, bool retryable);
+};
+
+struct kp_engine_request {
+	kp_str request_id; /* unique on the engine */
+	const kp_id *ids;
+	size_t n_ids;
+	const struct kp_sampling *sampling;
+	kp_str text; /* the prompt as text, for engines that log it; may be empty */
+	int64_t deadline_ns; /* absolute monotonic, 0 none */
+	bool stream;
+};
+
+/* What the engine says of its model. Strings live in the arena given to the call. */
+struct kp_engine_info {
+	kp_str model, served_name, model_type, architecture, version;
+	uint32_t max_context, vocab_size;
+	kp_id eos[16];
+	size_t n_eos;
+	kp_id bos;
+	bool has_bos;
+};
+struct kp_engine_loads {
+	int64_t at_ns;
+	uint32_t running, waiting;
+	float kv_usage; /* 0..1 */
+	uint64_t total_tokens;
+};
+
+struct kp_engine_call; /* one running generation */
+
+struct kp_engine_ops {
+	void (*destroy)(struct kp_engine *e);
+	/* Never NULL; errors come through sink->end after this returned. Everything in the request is copied. */
+	struct kp_engine_call *(*start)(struct kp_engine *e, const struct kp_engine_request *r, const struct kp_engine_sink *sink, void *user);
+	/* Stops it on the engine; no callback follows; the pointer is dead. */
+	void (*cancel)(struct kp_engine_call *c);
+	/* Holds the engine's stream back (flow control) and lets it go again. */
+	void (*pause)(struct kp_engine_call *c, bool paused);
+	/* One-shot questions. `done` exactly once, in a later iteration; status->code OK or the failure; info/loads/bytes valid during the call. */
+	void (*health)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status), void *user);
+	void (*info)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info), void *user);
+	void (*loads)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads), void *user);
+	/* The tokenizer's files as a zip archive, checked against the engine's digest. */
+	void (*tokenizer)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user);
+};
+struct kp_engine {
+	const struct kp_engine_ops *ops; /* first member of every implementation */
+	struct kp_loop *loop;
+};
+
+#endif

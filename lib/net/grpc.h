@@ -1,0 +1,57 @@
+/* gRPC client on a loop: nghttp2 over our own connection (gRPC over HTTP/2: grpc/grpc, doc/PROTOCOL-HTTP2.md). One channel is one address, one
+   connection at a time, many calls. Unary and server-streaming calls. Everything on the loop's thread.
+
+   What it does: trailers-only answers, grpc-status and percent-decoded grpc-message, HTTP status mapping when there is no grpc-status, deadlines (sent as
+   grpc-timeout, enforced here too), PING keepalive while calls are open, GOAWAY (calls the server never saw are UNAVAILABLE and marked unprocessed),
+   reconnection with jittered exponential back-off (100 ms .. 5 s), MAX_CONCURRENT_STREAMS with a bounded queue, message size limit, refusal of compressed messages, flow control tied to
+   kp_grpc_pause (window updates stop, the engine is held back). */
+#ifndef KP_NET_GRPC_H
+#define KP_NET_GRPC_H
+
+#include "base/err.h"
+#include "net/http.h"
+#include "net/loop.h"
+
+struct kp_tls_context;
+struct kp_grpc_channel;
+struct kp_grpc_call;
+
+struct kp_grpc_opts { /* 0 = the default in parentheses */
+	const char *address;		/* "host:port", "[::1]:port" or "unix:/path"; names are resolved at each connect */
+	const char *authority;		/* (the address) */
+	struct kp_tls_context *tls;	/* NULL: cleartext */
+	size_t max_message_bytes;	/* (64 MiB) received */
+	size_t max_pending_calls;	/* (1024) waiting for a connection or a free stream; beyond: RESOURCE_EXHAUSTED */
+	int64_t connect_timeout_ns;	/* (5 s) */
+	int64_t keepalive_time_ns;	/* (20 s) without a byte while calls are open: PING */
+	int64_t keepalive_timeout_ns;	/* (10 s) no answer: the connection is dead, calls end UNAVAILABLE */
+};
+
+enum kp_grpc_state { KP_GRPC_IDLE = 0, KP_GRPC_CONNECTING, KP_GRPC_READY, KP_GRPC_BACKOFF };
+
+struct kp_grpc_call_ops {
+	/* One message; valid during the call. The callback may cancel or pause the call. */
+	void (*message)(void *user, kp_str bytes);
+	/* Exactly once, last. status->code is KP_OK or the gRPC status; its msg is the server's (clean UTF-8) or ours. `processed` is false only when the server
+	   certainly never saw the call (so a retry cannot double it). trailers: valid during the call. */
+	void (*end)(void *user, const struct kp_err *status, bool processed, const struct kp_header *trailers, size_t n_trailers);
+};
+
+struct kp_grpc_channel *kp_grpc_channel_create(struct kp_loop *loop, const struct kp_grpc_opts *o);
+/* Ends open calls (CANCELLED), closes; memory goes with the loop's next iterations. */
+void kp_grpc_channel_destroy(struct kp_grpc_channel *c);
+enum kp_grpc_state kp_grpc_channel_state(const struct kp_grpc_channel *c);
+/* Connects now if idle (else the first call does). */
+void kp_grpc_channel_connect(struct kp_grpc_channel *c);
+size_t kp_grpc_channel_calls(const struct kp_grpc_channel *c);
+
+/* Starts a call with one request message (copied). path: "/package.Service/Method". deadline_ns: absolute monotonic, 0 none. While the channel
+   is in back-off a call fails at once with UNAVAILABLE unless wait_for_ready. Never NULL: early failures come through `end` in the same
+   loop iteration, after this returned. */
+struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path, const struct kp_header *metadata, size_t n_metadata, kp_str message,
+	int64_t deadline_ns, bool wait_for_ready, const struct kp_grpc_call_ops *ops, void *user);
+/* RST_STREAM(CANCEL); `end` is NOT called afterwards and the pointer is dead. */
+void kp_grpc_cancel(struct kp_grpc_call *call);
+void kp_grpc_pause(struct kp_grpc_call *call, bool paused);
+
+#endif

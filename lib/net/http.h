@@ -1,0 +1,27 @@
+/* What HTTP servers and clients here share: methods of a message, headers, limits. Names are lower case (HTTP/2 form) whatever came in. */
+#ifndef KP_NET_HTTP_H
+#define KP_NET_HTTP_H
+
+#include "base/str.h"
+
+struct kp_header {
+	kp_str name, value;
+};
+
+/* First value of a header, KP_STR_NULL when absent. `name` in lower case. */
+kp_str kp_header_get(const struct kp_header *h, size_t n, kp_str name);
+
+struct kp_http_request {
+	kp_str method; /* "GET" */
+	kp_str target; /* as sent, "/v1/models?x=1" */
+	kp_str path, query; /* target split at '?'; query without it */
+	kp_str authority, scheme;
+	const struct kp_header *headers; /* without pseudo-headers and framing (connection, transfer-encoding, ...) */
+	size_t n_headers;
+	int64_t content_length; /* -1: none given */
+	int version;		/* 10, 11, 20 */
+	bool tls;
+	kp_str peer;		/* "127.0.0.1:54321" */
+};
+
+#endif

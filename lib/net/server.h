@@ -1,0 +1,75 @@
+/* HTTP server: HTTP/1.1, HTTP/2 over TLS (ALPN) and cleartext HTTP/2 with prior knowledge on one port, on one loop. One object per loop;
+   several loops listen on the same address through SO_REUSEPORT. All calls on the loop's thread.
+
+   A request's life: `request` is called once its head is complete and within limits. The handler sets itself up with kp_stream_accept and either
+   reads the body as it comes (`data` ... `end`) or answers at once. It answers with kp_stream_respond, kp_stream_write*, kp_stream_finish. `closed` is
+   the last call for every accepted stream, exactly once, whatever happened: finished, client gone, connection lost, server destroyed. After `closed` the stream
+   pointer is dead. Writing after the client has gone is harmless (dropped). */
+#ifndef KP_NET_SERVER_H
+#define KP_NET_SERVER_H
+
+#include "base/err.h"
+#include "net/http.h"
+#include "net/loop.h"
+
+struct kp_http_server;
+struct kp_stream;
+struct kp_tls_context;
+
+enum kp_stream_end { KP_STREAM_FINISHED = 0, KP_STREAM_CLIENT_GONE, KP_STREAM_TIMEOUT, KP_STREAM_PROTOCOL };
+
+struct kp_stream_ops {
+	/* A piece of the body; valid during the call. */
+	void (*data)(void *user, kp_str piece);
+	/* The whole body has arrived (also for an empty body). */
+	void (*end)(void *user);
+	/* The bytes queued for the client fell below the low-water mark after kp_stream_queued had passed the high one. */
+	void (*writable)(void *user);
+	void (*closed)(void *user, enum kp_stream_end why);
+};
+
+struct kp_http_handler {
+	/* The request is valid until `closed`. A handler that does not accept must respond and finish inside the call. */
+	void (*request)(void *ctx, struct kp_stream *s, const struct kp_http_request *r);
+	void *ctx;
+};
+
+struct kp_http_limits { /* 0 = the default in parentheses */
+	size_t max_head_bytes;	   /* (64 KiB) request line and headers; 431 beyond, 414 for the target alone */
+	size_t max_target_bytes;   /* (8 KiB) */
+	unsigned max_headers;	   /* (100) */
+	size_t max_body_bytes;	   /* (32 MiB) 413 at once when announced, at the byte when not */
+	int64_t head_timeout_ns;   /* (10 s) from the first byte of a request to the end of its head; 408 */
+	int64_t body_timeout_ns;   /* (30 s) without a byte of an unfinished body; 408 */
+	int64_t idle_timeout_ns;   /* (75 s) between requests */
+	int64_t write_timeout_ns;  /* (60 s) a client that takes nothing while bytes are queued */
+	unsigned max_connections;  /* (20,000) per server; beyond: accepted and closed */
+	unsigned max_streams;	   /* (256) per HTTP/2 connection */
+	size_t high_water, low_water; /* (256 KiB, 64 KiB) of kp_stream_queued */
+};
+
+struct kp_http_server *kp_http_server_create(struct kp_loop *loop, const struct kp_http_limits *limits, struct kp_tls_context *tls /* or NULL */,
+	const struct kp_http_handler *handler);
+/* "127.0.0.1:8080", "[::1]:0"; *ret_port is the real port. Repeatable. SO_REUSEPORT is set. */
+int kp_http_server_listen(struct kp_http_server *s, const char *address, uint16_t *ret_port, struct kp_err *err) KP_MUST_USE;
+/* Stops accepting, closes idle connections, tells the others (Connection: close, GOAWAY) and lets their streams finish. */
+void kp_http_server_drain(struct kp_http_server *s);
+size_t kp_http_server_connections(const struct kp_http_server *s);
+/* Closes everything; every stream gets `closed` before this returns. The memory goes with the loop's next iterations; done() is called then. */
+void kp_http_server_destroy(struct kp_http_server *s, void (*done)(void *), void *arg);
+
+void kp_stream_accept(struct kp_stream *s, const struct kp_stream_ops *ops, void *user);
+/* Head of the answer. content_length -1: chunked or HTTP/2 framing, as the version needs; `date` and framing headers are added. */
+void kp_stream_respond(struct kp_stream *s, int status, const struct kp_header *headers, size_t n, int64_t content_length);
+/* Queues a copy; leaves with everything else queued in this iteration of the loop (or earlier once 64 KiB are there). */
+void kp_stream_write(struct kp_stream *s, kp_str bytes);
+void kp_stream_finish(struct kp_stream *s);
+/* Breaks the stream off: RST_STREAM, or the connection of HTTP/1.1. For answers that must not look complete. */
+void kp_stream_abort(struct kp_stream *s);
+/* Stops and resumes reading this stream's body (flow control reaches the client). */
+void kp_stream_pause(struct kp_stream *s, bool paused);
+size_t kp_stream_queued(const struct kp_stream *s); /* bytes not yet handed to the kernel */
+/* Respond, write and finish in one. */
+void kp_stream_reply(struct kp_stream *s, int status, const struct kp_header *headers, size_t n, kp_str body);
+
+#endif
