@@ -7,6 +7,7 @@
 #define KP_CORE_TEXT_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 
 enum kp_origin {
 	KP_ORIGIN_TRUSTED = 0, /* the template's own text, a raw completion prompt: control tokens are encoded as such */

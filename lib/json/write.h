@@ -4,11 +4,14 @@
 
 #include "base/buf.h"
 
-/* "s" with quotes. s must be valid UTF-8 (invalid parts come out as U+FFFD). */
+/* "s" with quotes. Invalid UTF-8 in s comes out as U+FFFD. */
 void kp_json_w_str(struct kp_buf *b, kp_str s);
 /* The inside of a string literal only, no quotes. */
 void kp_json_w_esc(struct kp_buf *b, kp_str s);
-/* Shortest decimal that reads back as the same double; null for NaN and infinities. Integral values get ".0" as in Python. */
+/* As Python's repr(float): the shortest decimal that reads back as the same double, ".0" on integral values, exponent below 1e-4 and from 1e16 on.
+   null for NaN and infinities. */
 void kp_json_w_f64(struct kp_buf *b, double v);
+/* The shortest decimal that reads back as the same float, in the same style. */
+void kp_json_w_f32(struct kp_buf *b, float v);
 
 #endif
