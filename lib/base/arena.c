@@ -158,7 +158,7 @@ void *kp_arena_grow(struct kp_arena *a, void *p, size_t old_n, size_t new_n)
 {
 	if (p && (char *)p == a->last) {
 		size_t had = (size_t)(a->at - a->last), size, used;
-		if (kp_size_add(new_n, ALIGN - 1, &size) && (size &= ~(size_t)(ALIGN - 1)) <= (size_t)(a->end - a->last) &&
+		if (kp_size_add(new_n ? new_n : 1, ALIGN - 1, &size) && (size &= ~(size_t)(ALIGN - 1)) <= (size_t)(a->end - a->last) &&
 				kp_size_add(a->used - had, size, &used) && used <= a->max) {
 			a->at = a->last + size;
 			a->used = used;

@@ -1,4 +1,5 @@
-/* DESIGN: doubling growth from 64 bytes, never past max; the empty buffer points at a static byte so that p is never NULL. */
+/* DESIGN: doubling growth from 32 bytes, n never past max. One byte behind cap is always allocated, so that a NUL fits behind a full
+   buffer. The empty buffer points at a static byte so that p is never NULL; it is never written to. */
 #include "base/buf.h"
 #include "base/mem.h"
 
@@ -41,18 +42,20 @@ bool kp_buf_reserve_slow(struct kp_buf *b, size_t n)
 	if (need <= b->cap) {
 		return true;
 	}
-	size_t cap = KP_MAX(b->cap, (size_t)32);
-	while (cap < need) {
-		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+	size_t bytes = KP_MAX(b->cap + 1, (size_t)32); /* to allocate: the new cap and one */
+	while (bytes <= need && bytes <= SIZE_MAX / 2) {
+		bytes *= 2;
 	}
-	cap = KP_MIN(cap, KP_MAX(b->max, (size_t)1));
-	char *p = kp_try_realloc(b->cap ? b->p : NULL, cap);
+	if (bytes > b->max) {
+		bytes = b->max < SIZE_MAX ? b->max + 1 : SIZE_MAX;
+	}
+	char *p = kp_try_realloc(b->cap ? b->p : NULL, bytes);
 	if (!p) {
 		b->failed = true;
 		return false;
 	}
 	b->p = p;
-	b->cap = cap;
+	b->cap = bytes - 1;
 	return true;
 }
 
@@ -70,7 +73,7 @@ void kp_buf_printf(struct kp_buf *b, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0) {
 		b->failed = true;
-	} else if (kp_buf_reserve(b, (size_t)n + 1)) { /* vsnprintf writes a NUL */
+	} else if (n > 0 && kp_buf_reserve(b, (size_t)n)) {
 		vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
 		b->n += (size_t)n;
 	}
@@ -107,10 +110,12 @@ void kp_buf_consume(struct kp_buf *b, size_t n)
 
 const char *kp_buf_cstr(struct kp_buf *b)
 {
-	if (!kp_buf_reserve(b, 1)) {
+	if (b->failed) {
 		return NULL;
 	}
-	b->p[b->n] = '\0';
+	if (b->cap) {
+		b->p[b->n] = '\0';
+	}
 	return b->p;
 }
 

@@ -9,7 +9,7 @@
 struct kp_buf {
 	char *p;
 	size_t n;   /* bytes in use */
-	size_t cap; /* bytes allocated, 0 while p is the static empty string */
+	size_t cap; /* room for n to grow into; one byte more is allocated, for a NUL. 0 while p is the static "" */
 	size_t max; /* n never exceeds it */
 	bool failed;
 };
@@ -55,7 +55,7 @@ static inline kp_str kp_buf_str(const struct kp_buf *b)
 {
 	return (kp_str){ b->p, b->n };
 }
-/* A NUL behind the content (not counted); NULL when it does not fit. */
+/* The content with a NUL behind it (not counted, not held against max); NULL when an append failed before. */
 const char *kp_buf_cstr(struct kp_buf *b);
 static inline bool kp_buf_ok(const struct kp_buf *b)
 {

@@ -36,12 +36,11 @@ static void clean(char *msg)
 int kp_err_setv(struct kp_err *err, enum kp_code code, const char *fmt, va_list ap)
 {
 	KP_BUG_ON(code == KP_OK);
-	err->code = code;
-	err->sys = 0;
-	err->reason = NULL;
-	err->param[0] = '\0';
-	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
-	clean(err->msg);
+	/* Formatted aside first: the arguments may be err's own message or parameter. */
+	struct kp_err fresh = { .code = code };
+	vsnprintf(fresh.msg, sizeof(fresh.msg), fmt, ap);
+	clean(fresh.msg);
+	*err = fresh;
 	return -1;
 }
 
@@ -56,14 +55,14 @@ int kp_err_set(struct kp_err *err, enum kp_code code, const char *fmt, ...)
 
 int kp_err_param(struct kp_err *err, const char *param, const char *fmt, ...)
 {
+	char tmp[KP_ERR_MSG]; /* as long as a message, for clean(); `param` may be err->param */
+	snprintf(tmp, sizeof(tmp), "%s", param);
+	clean(tmp);
+	tmp[KP_ERR_PARAM - 1] = '\0';
 	va_list ap;
 	va_start(ap, fmt);
 	kp_err_setv(err, KP_INVALID_ARGUMENT, fmt, ap);
 	va_end(ap);
-	char tmp[KP_ERR_MSG];
-	snprintf(tmp, sizeof(tmp), "%s", param);
-	clean(tmp);
-	tmp[KP_ERR_PARAM - 1] = '\0';
 	size_t n = strlen(tmp);
 	n -= kp_utf8_incomplete_tail(kp_str_n(tmp, n));
 	memcpy(err->param, tmp, n);
@@ -120,22 +119,22 @@ int kp_err_sys(struct kp_err *err, int errno_value, const char *fmt, ...)
 
 int kp_err_wrap(struct kp_err *err, const char *fmt, ...)
 {
-	char old[KP_ERR_MSG];
-	memcpy(old, err->msg, sizeof(old));
+	char msg[KP_ERR_MSG];
 	va_list ap;
 	va_start(ap, fmt);
-	int n = vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	int n = vsnprintf(msg, sizeof(msg), fmt, ap);
 	va_end(ap);
-	size_t at = n < 0 ? 0 : KP_MIN((size_t)n, sizeof(err->msg) - 1);
-	kp_str rest[2] = { KP_S(": "), kp_str_c(old) };
+	size_t at = n < 0 ? 0 : KP_MIN((size_t)n, sizeof(msg) - 1);
+	kp_str rest[2] = { KP_S(": "), kp_str_c(err->msg) };
 	for (size_t i = 0; i < 2; i++) {
-		size_t room = sizeof(err->msg) - 1 - at;
+		size_t room = sizeof(msg) - 1 - at;
 		size_t k = KP_MIN(room, rest[i].n);
-		memcpy(err->msg + at, rest[i].p, k);
+		memcpy(msg + at, rest[i].p, k);
 		at += k;
 	}
-	err->msg[at] = '\0';
-	clean(err->msg);
+	msg[at] = '\0';
+	clean(msg);
+	memcpy(err->msg, msg, at + 1);
 	return -1;
 }
 
