@@ -143,7 +143,7 @@ size_t kp_utf8_incomplete_tail(kp_str s)
 		uint32_t cp;
 		size_t bad;
 		/* Incomplete: invalid only because the bytes ran out. */
-		return c >= 0xc2 && scan(s.p + s.n - k, k, &cp, &bad) == 0 && bad == k ? k : 0;
+		return c >= 0xc2 && c <= 0xf4 && scan(s.p + s.n - k, k, &cp, &bad) == 0 && bad == k ? k : 0;
 	}
 	return 0;
 }
