@@ -57,7 +57,7 @@ struct kp_engine_request {
 	bool stream;
 };
 
-/* What the engine says of its model. Strings live in the arena given to the call. */
+/* What the engine says of its model. Strings are valid during the callback. */
 struct kp_engine_info {
 	kp_str model, served_name, model_type, architecture, version;
 	uint32_t max_context, vocab_size;
@@ -65,6 +65,9 @@ struct kp_engine_info {
 	size_t n_eos;
 	kp_id bos;
 	bool has_bos;
+	uint32_t max_running; /* sequences the engine runs at once, 0 unknown */
+	/* The model's own sampling defaults: only `set` and the fields it names. The engine (kp_engine, that is) applies them to requests that leave the field unset. */
+	struct kp_sampling defaults;
 };
 struct kp_engine_loads {
 	int64_t at_ns;
@@ -83,7 +86,8 @@ struct kp_engine_ops {
 	void (*cancel)(struct kp_engine_call *c);
 	/* Holds the engine's stream back (flow control) and lets it go again. */
 	void (*pause)(struct kp_engine_call *c, bool paused);
-	/* One-shot questions. `done` exactly once, in a later iteration; status->code OK or the failure; info/loads/bytes valid during the call. */
+	/* One-shot questions. `done` exactly once, after this returned; status->code OK or the failure; info/loads/bytes valid during the call. A question
+	   that has to be taken back is: destroy the engine, or ignore the answer. */
 	void (*health)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status), void *user);
 	void (*info)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info), void *user);
 	void (*loads)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads), void *user);

@@ -1,8 +1,9 @@
-/* The protobuf wire format by hand, as far as hot messages need it (encoding: protobuf.dev, "Encoding"): readers over a borrowed slice, writers into
-   a kp_buf. Everything inline and without allocation; numbers of fields are the caller's business.
+/* The protobuf wire format by hand, as far as hot messages need it (encoding: protobuf.dev,
+   "Encoding"): readers over a borrowed slice, writers into a kp_buf. Everything inline and without
+   allocation; numbers of fields are the caller's business.
 
-   Readers return false on input that no protobuf writer makes: cut short, a varint of more than ten bytes, field number 0, a group (unused since
-   proto2, and protobuf-c refuses them too). */
+   Readers return false on input that no protobuf writer makes: cut short, a varint of more than ten
+   bytes, field number 0, a group (unused since proto2, and protobuf-c refuses them too). */
 #ifndef KP_ENGINE_WIRE_H
 #define KP_ENGINE_WIRE_H
 
@@ -16,18 +17,18 @@ struct kp_wire {
 struct kp_wire_field {
 	uint32_t number;
 	enum kp_wire_type type;
-	uint64_t value;		/* VARINT, 32, 64: its bits */
-	struct kp_wire bytes;	/* BYTES */
+	uint64_t value;       /* VARINT, 32, 64: its bits */
+	struct kp_wire bytes; /* BYTES */
 };
 
 static inline struct kp_wire kp_wire_of(kp_str s)
 {
 	const uint8_t *p = (const uint8_t *)s.p;
-	return (struct kp_wire){ p, p ? p + s.n : p };
+	return (struct kp_wire){p, p ? p + s.n : p};
 }
 static inline kp_str kp_wire_str(struct kp_wire w)
 {
-	return (kp_str){ (const char *)w.p, (size_t)(w.end - w.p) };
+	return (kp_str){(const char *)w.p, (size_t)(w.end - w.p)};
 }
 static inline bool kp_wire_more(const struct kp_wire *w)
 {
@@ -83,7 +84,7 @@ KP_MUST_USE static inline bool kp_wire_next(struct kp_wire *w, struct kp_wire_fi
 		if (!kp_wire_varint(w, &n) || n > (uint64_t)(w->end - w->p)) {
 			return false;
 		}
-		ret->bytes = (struct kp_wire){ w->p, w->p + n };
+		ret->bytes = (struct kp_wire){w->p, w->p + n};
 		w->p += n;
 		return true;
 	case KP_WIRE_32:
@@ -107,7 +108,8 @@ KP_MUST_USE static inline bool kp_wire_next(struct kp_wire *w, struct kp_wire_fi
 	}
 }
 
-/* --- writing: `number` is below 2048 (keys of one or two bytes), as in every engine protocol ---------------------- */
+/* --- writing: `number` is below 2048 (keys of one or two bytes), as in every engine protocol
+ * ---------------------- */
 
 static inline size_t kp_wire_varint_size(uint64_t v)
 {
@@ -148,7 +150,7 @@ static inline void kp_wire_add_float(struct kp_buf *b, uint32_t number, float v)
 	uint32_t bits;
 	memcpy(&bits, &v, sizeof(bits));
 	kp_wire_add_key(b, number, KP_WIRE_32);
-	char le[4] = { (char)bits, (char)(bits >> 8), (char)(bits >> 16), (char)(bits >> 24) };
+	char le[4] = {(char)bits, (char)(bits >> 8), (char)(bits >> 16), (char)(bits >> 24)};
 	kp_buf_add(b, kp_str_n(le, sizeof(le)));
 }
 static inline void kp_wire_add_str(struct kp_buf *b, uint32_t number, kp_str s)
@@ -157,8 +159,9 @@ static inline void kp_wire_add_str(struct kp_buf *b, uint32_t number, kp_str s)
 	kp_wire_add_varint(b, s.n);
 	kp_buf_add(b, s);
 }
-/* A message inside: `size_t at = kp_wire_begin(b, 4); ...; kp_wire_end(b, at);`. One byte is kept for the length; a body of 128 bytes or more is
-   moved, so write big ones with their length known instead. */
+/* A message inside: `size_t at = kp_wire_begin(b, 4); ...; kp_wire_end(b, at);`. One byte is kept
+   for the length; a body of 128 bytes or more is moved, so write big ones with their length known
+   instead. */
 static inline size_t kp_wire_begin(struct kp_buf *b, uint32_t number)
 {
 	kp_wire_add_key(b, number, KP_WIRE_BYTES);

@@ -1,0 +1,643 @@
+/* DESIGN: one pass over the bytes, field by field (engine/wire.h); unknown fields are skipped, a
+   known field of another wire type is an error.
+
+   The decoder owns all arrays and keeps them for the next message, so a token costs no allocation;
+   what one huge message made them grow to is given back at the message after it. The two kinds of
+   log-probability messages hold three parallel lists that may arrive in any order and in pieces:
+   each list has its own counter into one array, and the counters must agree at the end.
+   Alternatives of all positions lie one behind the other, in order, which makes the pointers to
+   them a running sum, set last, when nothing moves any more.
+
+   Limits: KP_VLLM_MAX_IDS, KP_VLLM_MAX_TOPS; beyond, or without memory, the message fails with
+   RESOURCE_EXHAUSTED. */
+#include "engine/vllm_codec.h"
+#include "engine/wire.h"
+
+enum { KEEP = 64 << 10 }; /* entries an array may keep between messages */
+
+/* --- requests
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static size_t packed_size(const kp_id *ids, size_t n)
+{
+	size_t bytes = n;
+	for (size_t i = 0; i < n; i++) {
+		bytes += (size_t)(ids[i] >= 1u << 7) + (ids[i] >= 1u << 14) + (ids[i] >= 1u << 21) +
+			 (ids[i] >= 1u << 28);
+	}
+	return bytes;
+}
+
+static void add_packed(struct kp_buf *b, uint32_t number, const kp_id *ids, size_t n)
+{
+	if (n == 0) {
+		return;
+	}
+	size_t bytes = packed_size(ids, n);
+	kp_wire_add_key(b, number, KP_WIRE_BYTES);
+	kp_wire_add_varint(b, bytes);
+	if (!kp_buf_reserve(b, bytes)) {
+		return;
+	}
+	uint8_t *out = (uint8_t *)b->p + b->n;
+	for (size_t i = 0; i < n; i++) {
+		out += kp_wire_put_varint(out, ids[i]);
+	}
+	b->n += bytes;
+}
+
+/* Fields whose zero means "not given" to the engine. */
+static void add_nonzero_float(struct kp_buf *b, uint32_t number, double v)
+{
+	float f = (float)v;
+	if (f != 0.0f) {
+		kp_wire_add_float(b, number, f);
+	}
+}
+static void add_nonzero(struct kp_buf *b, uint32_t number, uint64_t v)
+{
+	if (v) {
+		kp_wire_add_u64(b, number, v);
+	}
+}
+
+static int32_t fold_seed(int64_t seed)
+{
+	if (seed >= INT32_MIN && seed <= INT32_MAX) {
+		return (int32_t)seed;
+	}
+	uint64_t u = (uint64_t)seed;
+	return (int32_t)((u ^ u >> 31 ^ u >> 62) & INT32_MAX);
+}
+
+/* What the request says of a field, else the model's default, else nothing. */
+static const struct kp_sampling *who_says(
+	const struct kp_sampling *s, const struct kp_sampling *defaults, uint32_t bit)
+{
+	return s->set & bit ? s : defaults && defaults->set & bit ? defaults : NULL;
+}
+
+static void add_sampling(
+	struct kp_buf *b, const struct kp_sampling *s, const struct kp_sampling *defaults)
+{
+	const struct kp_sampling *from;
+	if ((from = who_says(s, defaults, KP_SET_TEMPERATURE))) {
+		kp_wire_add_float(b, 1, (float)from->temperature);
+	}
+	if ((from = who_says(s, defaults, KP_SET_TOP_P))) {
+		add_nonzero_float(b, 2, from->top_p);
+	}
+	if ((from = who_says(s, defaults, KP_SET_TOP_K)) &&
+		from->top_k > 0) { /* -1 is all: the wire's 0 */
+		kp_wire_add_u64(b, 3, (uint64_t)from->top_k);
+	}
+	if ((from = who_says(s, defaults, KP_SET_MIN_P))) {
+		add_nonzero_float(b, 4, from->min_p);
+	}
+	if ((from = who_says(s, defaults, KP_SET_FREQUENCY_PENALTY))) {
+		add_nonzero_float(b, 5, from->frequency_penalty);
+	}
+	if ((from = who_says(s, defaults, KP_SET_PRESENCE_PENALTY))) {
+		add_nonzero_float(b, 6, from->presence_penalty);
+	}
+	if ((from = who_says(s, defaults, KP_SET_REPETITION_PENALTY))) {
+		add_nonzero_float(b, 7, from->repetition_penalty);
+	}
+	if ((from = who_says(s, defaults, KP_SET_MAX_TOKENS))) {
+		kp_wire_add_u64(b, 8, from->max_tokens);
+	}
+	add_nonzero(b, 9, s->min_tokens);
+	add_packed(b, 11, s->stop_ids, s->n_stop_ids);
+	add_nonzero(b, 14, s->ignore_eos);
+	add_nonzero(b, 15, s->n);
+	if (s->set & KP_SET_LOGPROBS) {
+		kp_wire_add_i64(b, 22, s->logprobs);
+	}
+	if (s->set & KP_SET_PROMPT_LOGPROBS) {
+		kp_wire_add_i64(b, 23, s->prompt_logprobs);
+	}
+	if (s->set & KP_SET_SEED) {
+		kp_wire_add_i64(b, 24, fold_seed(s->seed));
+	}
+	for (size_t i = 0; i < s->n_logit_bias; i++) {
+		size_t at = kp_wire_begin(b, 26); /* a map is a list of {1: key, 2: value} */
+		kp_wire_add_u64(b, 1, s->logit_bias[i].id);
+		kp_wire_add_float(b, 2, s->logit_bias[i].bias);
+		kp_wire_end(b, at);
+	}
+}
+
+int kp_vllm_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
+	const struct kp_sampling *defaults, struct kp_err *err)
+{
+	kp_wire_add_str(b, 1, r->request_id);
+
+	/* TokenizedInput: its length first, since it is too long to be moved. */
+	size_t ids = packed_size(r->ids, r->n_ids), inner = 0;
+	if (r->text.n) {
+		inner += 1 + kp_wire_varint_size(r->text.n) + r->text.n;
+	}
+	if (r->n_ids) {
+		inner += 1 + kp_wire_varint_size(ids) + ids;
+	}
+	kp_wire_add_key(b, 2, KP_WIRE_BYTES);
+	kp_wire_add_varint(b, inner);
+	if (r->text.n) {
+		kp_wire_add_str(b, 1, r->text);
+	}
+	add_packed(b, 2, r->ids, r->n_ids);
+
+	size_t at = kp_wire_begin(b, 4);
+	add_sampling(b, r->sampling, defaults);
+	kp_wire_end(b, at);
+	add_nonzero(b, 5, r->stream);
+	return kp_buf_finish(b, "generate request", err);
+}
+
+void kp_vllm_encode_abort(struct kp_buf *b, kp_str request_id)
+{
+	kp_wire_add_str(b, 1, request_id);
+}
+
+/* --- responses
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+void kp_vllm_decoder_init(struct kp_vllm_decoder *d)
+{
+	*d = (struct kp_vllm_decoder){0};
+	kp_ids_init(&d->ids, KP_VLLM_MAX_IDS);
+}
+
+static void logprobs_fini(struct kp_vllm_logprobs *l)
+{
+	kp_free(&l->p);
+	kp_free(&l->tops);
+	*l = (struct kp_vllm_logprobs){0};
+}
+
+void kp_vllm_decoder_fini(struct kp_vllm_decoder *d)
+{
+	kp_ids_fini(&d->ids);
+	logprobs_fini(&d->output);
+	logprobs_fini(&d->input);
+}
+
+static void logprobs_reset(struct kp_vllm_logprobs *l)
+{
+	if (KP_UNLIKELY(l->cap > KEEP || l->cap_tops > KEEP)) {
+		logprobs_fini(l);
+	}
+	l->n_values = l->n_ids = l->n_lists = l->n_tops = 0;
+}
+
+static void decoder_reset(struct kp_vllm_decoder *d)
+{
+	if (KP_UNLIKELY(d->ids.cap > KEEP)) {
+		kp_ids_fini(&d->ids);
+		kp_ids_init(&d->ids, KP_VLLM_MAX_IDS);
+	}
+	kp_ids_reset(&d->ids);
+	logprobs_reset(&d->output);
+	logprobs_reset(&d->input);
+}
+
+static int bad(struct kp_err *err, const char *what)
+{
+	return kp_err_set(err, KP_INTERNAL, "read `%s`: not valid protobuf", what);
+}
+static int too_many(struct kp_err *err, const char *what, size_t max)
+{
+	return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+		"read `%s`: more than %zu entries, or no memory for them", what, max);
+}
+
+/* repeated uint32, packed or not. */
+static int read_ids(
+	const struct kp_wire_field *f, struct kp_ids *ids, const char *what, struct kp_err *err)
+{
+	uint64_t v;
+	if (f->type == KP_WIRE_VARINT) {
+		kp_ids_add(ids, (kp_id)f->value);
+	} else if (f->type == KP_WIRE_BYTES) {
+		for (struct kp_wire w = f->bytes; kp_wire_more(&w);) {
+			if (!kp_wire_varint(&w, &v)) {
+				return bad(err, what);
+			}
+			kp_ids_add(ids, (kp_id)v);
+		}
+	} else {
+		return bad(err, what);
+	}
+	return ids->failed ? too_many(err, what, ids->max) : 0;
+}
+
+/* The n-th entry of a growing array, zeroed when new; NULL beyond `max` or without memory. *array
+ * and *cap are updated. */
+static void *slot(void *array, size_t *cap, size_t n, size_t size, size_t max, void **ret_array)
+{
+	*ret_array = array;
+	if (n >= *cap) {
+		size_t grown = KP_MIN(KP_MAX(*cap * 2, (size_t)64), max);
+		if (n >= grown || !(array = kp_try_realloc(array, grown * size))) {
+			return NULL;
+		}
+		*ret_array = array;
+		*cap = grown;
+	}
+	return (char *)array + n * size;
+}
+
+static struct kp_token_logprob *position(struct kp_vllm_logprobs *l, size_t n)
+{
+	bool is_new = n >= l->n_values && n >= l->n_ids && n >= l->n_lists;
+	void *array;
+	struct kp_token_logprob *t = slot(l->p, &l->cap, n, sizeof(*l->p), KP_VLLM_MAX_IDS, &array);
+	l->p = array;
+	if (t && is_new) {
+		*t = (struct kp_token_logprob){0};
+	}
+	return t;
+}
+
+static struct kp_top_logprob *alternative(struct kp_vllm_logprobs *l, size_t n)
+{
+	void *array;
+	struct kp_top_logprob *t =
+		slot(l->tops, &l->cap_tops, n, sizeof(*l->tops), KP_VLLM_MAX_TOPS, &array);
+	l->tops = array;
+	return t;
+}
+
+/* Walks a repeated scalar of either encoding: `next` gives its values one by one as raw bits. */
+struct scalars {
+	struct kp_wire w;
+	enum kp_wire_type type; /* of the elements */
+	bool single;
+	uint64_t value;
+};
+static bool scalars_of(const struct kp_wire_field *f, enum kp_wire_type type, struct scalars *ret)
+{
+	*ret = (struct scalars){
+		.w = f->bytes, .type = type, .single = f->type != KP_WIRE_BYTES, .value = f->value};
+	return f->type == type ||
+	       (f->type == KP_WIRE_BYTES &&
+		       (type != KP_WIRE_32 || (f->bytes.end - f->bytes.p) % 4 == 0));
+}
+/* 1: a value, 0: no more, -1: malformed. */
+static int scalars_next(struct scalars *s, uint64_t *ret)
+{
+	if (s->single) {
+		s->single = false;
+		s->w = (struct kp_wire){NULL, NULL};
+		*ret = s->value;
+		return 1;
+	}
+	if (!kp_wire_more(&s->w)) {
+		return 0;
+	}
+	if (s->type == KP_WIRE_VARINT) {
+		return kp_wire_varint(&s->w, ret) ? 1 : -1;
+	}
+	*ret = kp_wire_le32(s->w.p);
+	s->w.p += 4;
+	return 1;
+}
+
+/* TopLogProbs {repeated float values = 1; repeated uint32 token_ids = 2;} of the next position. */
+static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err *err)
+{
+	static const char what[] = "top_logprobs";
+	size_t first = l->n_tops, n[2] = {0, 0};
+	struct kp_wire_field f;
+	while (kp_wire_more(&w)) {
+		struct scalars s;
+		uint64_t v;
+		int more;
+		if (!kp_wire_next(&w, &f)) {
+			return bad(err, what);
+		}
+		if (f.number != 1 && f.number != 2) {
+			continue;
+		}
+		if (!scalars_of(&f, f.number == 1 ? KP_WIRE_32 : KP_WIRE_VARINT, &s)) {
+			return bad(err, what);
+		}
+		while ((more = scalars_next(&s, &v)) > 0) {
+			struct kp_top_logprob *t = alternative(l, first + n[f.number - 1]);
+			if (!t) {
+				return too_many(err, what, KP_VLLM_MAX_TOPS);
+			}
+			n[f.number - 1]++;
+			if (f.number == 1) {
+				t->logprob = kp_wire_float((uint32_t)v);
+			} else {
+				t->id = (kp_id)v;
+			}
+		}
+		if (more < 0) {
+			return bad(err, what);
+		}
+	}
+	if (n[0] != n[1]) {
+		return kp_err_set(err, KP_INTERNAL, "read `top_logprobs`: %zu values for %zu ids",
+			n[0], n[1]);
+	}
+	struct kp_token_logprob *t = position(l, l->n_lists);
+	if (!t) {
+		return too_many(err, what, KP_VLLM_MAX_IDS);
+	}
+	l->n_lists++;
+	l->n_tops += n[0];
+	t->n_top = (uint32_t)n[0];
+	return 0;
+}
+
+static int add_value(struct kp_vllm_logprobs *l, bool is_absent, float value, struct kp_err *err)
+{
+	struct kp_token_logprob *t = position(l, l->n_values);
+	if (!t) {
+		return too_many(err, "token_logprobs", KP_VLLM_MAX_IDS);
+	}
+	l->n_values++;
+	t->logprob = value;
+	t->is_absent = is_absent;
+	return 0;
+}
+
+/* InputTokenLogProb {optional float value = 1;} */
+static int read_input_value(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err *err)
+{
+	bool is_absent = true;
+	float value = 0;
+	struct kp_wire_field f;
+	while (kp_wire_more(&w)) {
+		if (!kp_wire_next(&w, &f) || (f.number == 1 && f.type != KP_WIRE_32)) {
+			return bad(err, "token_logprobs");
+		}
+		if (f.number == 1) {
+			is_absent = false;
+			value = kp_wire_float((uint32_t)f.value);
+		}
+	}
+	return add_value(l, is_absent, value, err);
+}
+
+static int read_output_values(
+	const struct kp_wire_field *f, struct kp_vllm_logprobs *l, struct kp_err *err)
+{
+	struct scalars s;
+	uint64_t v;
+	if (!scalars_of(f, KP_WIRE_32, &s)) {
+		return bad(err, "token_logprobs");
+	}
+	while (scalars_next(&s, &v) > 0) { /* whole floats: cannot be malformed */
+		if (add_value(l, false, kp_wire_float((uint32_t)v), err) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int read_logprob_ids(
+	const struct kp_wire_field *f, struct kp_vllm_logprobs *l, struct kp_err *err)
+{
+	struct scalars s;
+	uint64_t v;
+	int more;
+	if (!scalars_of(f, KP_WIRE_VARINT, &s)) {
+		return bad(err, "token_ids");
+	}
+	while ((more = scalars_next(&s, &v)) > 0) {
+		struct kp_token_logprob *t = position(l, l->n_ids);
+		if (!t) {
+			return too_many(err, "token_ids", KP_VLLM_MAX_IDS);
+		}
+		l->n_ids++;
+		t->id = (kp_id)v;
+	}
+	return more < 0 ? bad(err, "token_ids") : 0;
+}
+
+/* OutputLogProbs and InputLogProbs differ only in the type of field 1. */
+static int read_logprobs(const struct kp_wire_field *field, bool is_input,
+	struct kp_vllm_logprobs *l, struct kp_err *err)
+{
+	struct kp_wire w = field->bytes;
+	struct kp_wire_field f;
+	if (field->type != KP_WIRE_BYTES) {
+		return bad(err, "logprobs");
+	}
+	while (kp_wire_more(&w)) {
+		int rc = 0;
+		if (!kp_wire_next(&w, &f)) {
+			return bad(err, "logprobs");
+		}
+		if (f.number == 1 && is_input) {
+			rc = f.type == KP_WIRE_BYTES ? read_input_value(f.bytes, l, err)
+						     : bad(err, "token_logprobs");
+		} else if (f.number == 1) {
+			rc = read_output_values(&f, l, err);
+		} else if (f.number == 2) {
+			rc = read_logprob_ids(&f, l, err);
+		} else if (f.number == 3) {
+			rc = f.type == KP_WIRE_BYTES ? read_tops(f.bytes, l, err)
+						     : bad(err, "top_logprobs");
+		}
+		if (rc < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int logprobs_finish(struct kp_vllm_logprobs *l, const struct kp_token_logprob **ret,
+	size_t *ret_n, struct kp_err *err)
+{
+	if (KP_LIKELY((l->n_ids | l->n_values | l->n_lists) == 0)) {
+		return 0; /* none: ret is zeroed already */
+	}
+	if (l->n_values != l->n_ids || (l->n_lists && l->n_lists != l->n_ids)) {
+		return kp_err_set(err, KP_INTERNAL,
+			"read `logprobs`: %zu values and %zu lists for %zu ids", l->n_values,
+			l->n_lists, l->n_ids);
+	}
+	const struct kp_top_logprob *top = l->tops;
+	for (size_t i = 0; i < l->n_lists; i++) {
+		if (l->p[i].n_top) {
+			l->p[i].top = top;
+			top += l->p[i].n_top;
+		}
+	}
+	*ret = l->n_ids ? l->p : NULL;
+	*ret_n = l->n_ids;
+	return 0;
+}
+
+/* Where chunk and complete keep the same thing. 0: it has none. */
+static const struct layout {
+	uint32_t ids, finish, prompt, completion, cached, output_logprobs, input_logprobs, index,
+		matched_id, matched_str;
+} layouts[] = {
+	[KP_VLLM_CHUNK] = {.ids = 1,
+		.prompt = 2,
+		.completion = 3,
+		.cached = 4,
+		.output_logprobs = 5,
+		.input_logprobs = 6,
+		.index = 7},
+	[KP_VLLM_COMPLETE] = {.ids = 1,
+		.finish = 2,
+		.prompt = 3,
+		.completion = 4,
+		.cached = 5,
+		.output_logprobs = 6,
+		.input_logprobs = 7,
+		.index = 8,
+		.matched_id = 10,
+		.matched_str = 11},
+};
+
+static int read_string(const struct kp_wire_field *f, kp_str *ret, struct kp_err *err)
+{
+	if (f->type != KP_WIRE_BYTES) {
+		return bad(err, "complete");
+	}
+	*ret = kp_wire_str(f->bytes);
+	return 0;
+}
+static int read_u32(const struct kp_wire_field *f, uint32_t *ret, struct kp_err *err)
+{
+	if (f->type != KP_WIRE_VARINT) {
+		return bad(err, "response");
+	}
+	*ret = (uint32_t)f->value;
+	return 0;
+}
+
+static int read_body_field(struct kp_vllm_decoder *d, const struct layout *l,
+	const struct kp_wire_field *f, struct kp_vllm_response *r, struct kp_err *err)
+{
+	uint32_t n = f->number;
+	if (n == l->ids) {
+		return read_ids(f, &d->ids, "token_ids", err);
+	} else if (n == l->prompt) {
+		return read_u32(f, &r->prompt_tokens, err);
+	} else if (n == l->completion) {
+		return read_u32(f, &r->completion_tokens, err);
+	} else if (n == l->cached) {
+		return read_u32(f, &r->cached_tokens, err);
+	} else if (n == l->index) {
+		return read_u32(f, &r->choice, err);
+	} else if (n == l->output_logprobs) {
+		return read_logprobs(f, false, &d->output, err);
+	} else if (n == l->input_logprobs) {
+		return read_logprobs(f, true, &d->input, err);
+	} else if (n == l->finish) {
+		return read_string(f, &r->finish_reason, err);
+	} else if (n == l->matched_id) { /* matched_stop is a oneof: the last one counts */
+		r->has_matched_id = true;
+		r->matched_str = KP_STR_NULL;
+		return read_u32(f, &r->matched_id, err);
+	} else if (n == l->matched_str) {
+		r->has_matched_id = false;
+		r->matched_id = 0;
+		return read_string(f, &r->matched_str, err);
+	}
+	return 0;
+}
+
+static int read_body(struct kp_vllm_decoder *d, const struct kp_wire_field *field,
+	struct kp_vllm_response *r, struct kp_err *err)
+{
+	if (field->type != KP_WIRE_BYTES) {
+		return bad(err, "response");
+	}
+	decoder_reset(d);
+	*r = (struct kp_vllm_response){.kind = (enum kp_vllm_kind)field->number};
+	struct kp_wire w = field->bytes;
+	struct kp_wire_field f;
+	while (kp_wire_more(&w)) {
+		if (!kp_wire_next(&w, &f)) {
+			return bad(err, "response");
+		}
+		if (read_body_field(d, &layouts[r->kind], &f, r, err) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int kp_vllm_decode_response(
+	struct kp_vllm_decoder *d, kp_str bytes, struct kp_vllm_response *ret, struct kp_err *err)
+{
+	struct kp_vllm_response r = {0};
+	struct kp_wire w = kp_wire_of(bytes);
+	struct kp_wire_field f;
+	while (kp_wire_more(&w)) {
+		if (!kp_wire_next(&w, &f)) {
+			return bad(err, "response");
+		}
+		/* A oneof: the last one counts. */
+		if ((f.number == KP_VLLM_CHUNK || f.number == KP_VLLM_COMPLETE) &&
+			read_body(d, &f, &r, err) < 0) {
+			return -1;
+		}
+	}
+	if (r.kind == KP_VLLM_NOTHING) {
+		*ret = r;
+		return 0;
+	}
+	/* Only now do the arrays stay where they are. */
+	r.ids = d->ids.p;
+	r.n_ids = d->ids.n;
+	if (logprobs_finish(&d->output, &r.logprobs, &r.n_logprobs, err) < 0 ||
+		logprobs_finish(&d->input, &r.prompt_logprobs, &r.n_prompt_logprobs, err) < 0) {
+		return -1;
+	}
+	*ret = r;
+	return 0;
+}
+
+enum kp_finish kp_vllm_finish(kp_str reason)
+{
+	static const struct {
+		kp_str name;
+		enum kp_finish finish;
+	} known[] = {
+		{{"stop", 4}, KP_FINISH_STOP},
+		{{"length", 6}, KP_FINISH_LENGTH},
+		{{"abort", 5}, KP_FINISH_ABORT},
+		{{"error", 5}, KP_FINISH_ERROR},
+	};
+	for (size_t i = 0; i < KP_LEN(known); i++) {
+		if (kp_str_eq(reason, known[i].name)) {
+			return known[i].finish;
+		}
+	}
+	return KP_FINISH_STOP;
+}
+
+int kp_vllm_decode_tokenizer(kp_str bytes, kp_str *ret_data, kp_str *ret_sha256, struct kp_err *err)
+{
+	kp_str field[2] = {KP_STR_NULL, KP_STR_NULL};
+	struct kp_wire w = kp_wire_of(bytes);
+	struct kp_wire_field f;
+	while (kp_wire_more(&w)) {
+		if (!kp_wire_next(&w, &f) ||
+			((f.number == 1 || f.number == 2) && f.type != KP_WIRE_BYTES)) {
+			return bad(err, "tokenizer chunk");
+		}
+		if (f.number == 1 || f.number == 2) {
+			field[f.number - 1] = kp_wire_str(f.bytes);
+		}
+	}
+	if (field[1].n != 0 && field[1].n != 64) {
+		return kp_err_set(
+			err, KP_INTERNAL, "read `sha256`: %zu characters, not 64", field[1].n);
+	}
+	*ret_data = field[0];
+	*ret_sha256 = field[1];
+	return 0;
+}

@@ -1,0 +1,78 @@
+/* Fuzz target: whatever an engine may send, through every decoder. The first byte says which
+ * message the rest is. */
+#include "engine/vllm_codec.h"
+#include "engine/wire_check.h"
+#include "vllm/vllm_engine.pb-c.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void generate(kp_str bytes)
+{
+	static struct kp_vllm_decoder d;
+	struct kp_vllm_response r;
+	struct kp_err err = KP_ERR_INIT;
+	if (!d.ids.max) {
+		kp_vllm_decoder_init(&d);
+	}
+	if (kp_vllm_decode_response(&d, bytes, &r, &err) < 0) {
+		KP_BUG_ON(err.code != KP_INTERNAL && err.code != KP_RESOURCE_EXHAUSTED);
+		return;
+	}
+	/* Read all that it points at. */
+	volatile uint64_t sum = 0;
+	for (size_t i = 0; i < r.n_ids; i++) {
+		sum += r.ids[i];
+	}
+	const struct kp_token_logprob *lists[] = {r.logprobs, r.prompt_logprobs};
+	const size_t n[] = {r.n_logprobs, r.n_prompt_logprobs};
+	for (size_t l = 0; l < 2; l++) {
+		for (size_t i = 0; i < n[l]; i++) {
+			sum += lists[l][i].id;
+			for (size_t k = 0; k < lists[l][i].n_top; k++) {
+				sum += lists[l][i].top[k].id;
+			}
+		}
+	}
+	sum += (uint64_t)kp_vllm_finish(r.finish_reason);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size == 0) {
+		return 0;
+	}
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(8 << 20);
+	kp_str bytes = kp_str_n(data + 1, size - 1), one, two;
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_engine_info info = {0};
+	struct kp_engine_loads loads = {0};
+	int rc = 0;
+	switch (data[0] % 7) {
+	case 0:
+		generate(bytes);
+		break;
+	case 1:
+		rc = kp_vllm_decode_tokenizer(bytes, &one, &two, &err);
+		break;
+	case 2:
+		rc = kp_vllm_decode_health(bytes, &err);
+		break;
+	case 3:
+		rc = kp_vllm_decode_model_info(bytes, a, &info, &err);
+		break;
+	case 4:
+		rc = kp_vllm_decode_server_info(bytes, &info, &err);
+		break;
+	case 5:
+		rc = kp_vllm_decode_loads(bytes, a, &loads, &one, &err);
+		break;
+	default: { /* the pre-scan alone, on a message with more levels */
+		struct kp_wire_limits limits = KP_WIRE_LIMITS;
+		rc = kp_wire_check(
+			&vllm__grpc__engine__generate_response__descriptor, bytes, &limits, &err);
+		break;
+	}
+	}
+	KP_BUG_ON((rc != 0) != (err.code != KP_OK));
+	return 0;
+}
