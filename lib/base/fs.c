@@ -9,38 +9,55 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static int read_fd(int fd, const char *path, struct kp_buf *b, struct kp_err *err)
+{
+	struct stat st;
+	if (fstat(fd, &st) != 0) {
+		return kp_err_sys(err, errno, "stat `%s`", path);
+	}
+	/* A regular file says its size: refused before memory is taken. It may still grow meanwhile, and others (pipes, /proc) say
+	   nothing, so that the limit holds in the loop too. */
+	size_t room = b->max - b->n;
+	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > room) {
+		return kp_err_set(err, KP_TOO_LARGE, "read `%s`: %lld bytes, at most %zu", path, (long long)st.st_size, room);
+	}
+	size_t step = S_ISREG(st.st_mode) ? KP_MAX((size_t)st.st_size, (size_t)4096) : 65536;
+	for (;;) {
+		size_t left = b->max - b->n;
+		char extra; /* at the maximum, one byte more tells whether the file ends */
+		if (left && !kp_buf_reserve(b, KP_MIN(left, step))) {
+			return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "read `%s`: out of memory", path);
+		}
+		ssize_t k = read(fd, left ? b->p + b->n : &extra, left ? b->cap - b->n : 1);
+		if (k < 0 && errno == EINTR) {
+			continue;
+		}
+		if (k < 0) {
+			return kp_err_sys(err, errno, "read `%s`", path);
+		}
+		if (k == 0) {
+			return 0;
+		}
+		if (!left) {
+			return kp_err_set(err, KP_TOO_LARGE, "read `%s`: more than %zu bytes", path, room);
+		}
+		b->n += (size_t)k;
+		step = 65536;
+	}
+}
+
 int kp_fs_read(const char *path, struct kp_buf *b, struct kp_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		return kp_err_sys(err, errno, "open `%s`", path);
 	}
-	int r = 0;
-	for (;;) {
-		size_t room = b->max - b->n; /* at the maximum, one byte more tells whether the file ends */
-		char extra;
-		if (room && !kp_buf_reserve(b, KP_MIN(room, (size_t)65536))) {
-			r = kp_err_set(err, KP_RESOURCE_EXHAUSTED, "read `%s`: out of memory", path);
-			break;
-		}
-		ssize_t k = read(fd, room ? b->p + b->n : &extra, room ? b->cap - b->n : 1);
-		if (k < 0 && errno == EINTR) {
-			continue;
-		}
-		if (k < 0) {
-			r = kp_err_sys(err, errno, "read `%s`", path);
-			break;
-		}
-		if (k == 0) {
-			break;
-		}
-		if (!room) {
-			r = kp_err_set(err, KP_TOO_LARGE, "read `%s`: more than %zu bytes", path, b->max);
-			break;
-		}
-		b->n += (size_t)k;
-	}
+	size_t before = b->n;
+	int r = read_fd(fd, path, b, err);
 	close(fd);
+	if (r != 0) {
+		b->n = before;
+	}
 	return r;
 }
 

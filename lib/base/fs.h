@@ -4,7 +4,8 @@
 
 #include "base/buf.h"
 
-/* The whole file into *b (appended; b's maximum is the limit). TOO_LARGE names both sizes. */
+/* The whole file into *b (appended; b's maximum is the limit; unchanged on failure). TOO_LARGE names the limit, and the file's
+   size where it has one. */
 int kp_fs_read(const char *path, struct kp_buf *b, struct kp_err *err) KP_MUST_USE;
 
 /* A read-only mapping of a file; kp_fs_unmap takes a zeroed one. */
