@@ -13,6 +13,7 @@ void kp_loop_destroy(struct kp_loop *loop);	  /* after run returned; every handl
 /* Until kp_loop_stop. The calling thread becomes the loop's thread. */
 void kp_loop_run(struct kp_loop *loop);
 void kp_loop_stop(struct kp_loop *loop); /* any thread */
+const char *kp_loop_name(const struct kp_loop *loop); /* any thread */
 struct uv_loop_s *kp_loop_uv(struct kp_loop *loop);
 struct kp_mailbox *kp_loop_mailbox(struct kp_loop *loop); /* post from any thread */
 /* Monotonic ns, read once per iteration. */
