@@ -21,7 +21,7 @@ $(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $(FUZZ_MAIN) $$(call extra_of,$(call 
 endef
 $(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
 
-pick = $(if $(M),$(filter tests/%/$(M)/%,$(1)),$(1))
+pick = $(if $(M),$(foreach t,$(1),$(if $(filter $(M),$(call module_of,$(t))),$(t))),$(1))
 UNIT_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(UNIT_SRC)))
 FUZZ_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(FUZZ_SRC)))
 

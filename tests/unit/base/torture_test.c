@@ -12,7 +12,7 @@ static int scenario(void)
 {
 	struct kp_err err = KP_ERR_INIT;
 	KP_AUTO(buf) struct kp_buf b;
-	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(4 << 20);
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(16 << 20);
 	kp_buf_init(&b, 1 << 20);
 	for (int i = 0; i < 5000; i++) {
 		kp_buf_printf(&b, "%d ", i);
