@@ -1,4 +1,4 @@
-# Compiler flags per variant (V): release (default), debug, asan, fuzz. CC=clang works with every variant.
+# Compiler flags per variant (V): release (default), debug, asan, tsan, fuzz. CC=clang works with every variant.
 CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -27,13 +27,15 @@ OPT_debug   := -O0 -g3
 OPT_asan    := -O1 -g3 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKP_ASAN=1
 OPT_fuzz    := -O1 -g3 -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all \
 	-DKP_ASAN=1 -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION=1
+OPT_tsan    := -O1 -g3 -fno-omit-frame-pointer -fsanitize=thread
 LD_asan     := -fsanitize=address,undefined
 LD_fuzz     := -fsanitize=address,undefined
+LD_tsan     := -fsanitize=thread
 ifeq ($(V),fuzz)
 CC      := clang
 endif
 ifeq ($(OPT_$(V)),)
-$(error unknown variant V=$(V): release, debug, asan or fuzz)
+$(error unknown variant V=$(V): release, debug, asan, tsan or fuzz)
 endif
 
 ALLPKGS := $(sort $(foreach m,$(MODULES) sidecar,$(PKGS_$(m))))

@@ -31,6 +31,9 @@ check-unit: $(UNIT_BIN) $(if $(filter fuzz,$(V)),,$(FUZZ_BIN)) ## unit and prope
 check-asan: ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 	./hack/test --asan
 
+check-tsan: ## lib/base's tests (M=module for another) under ThreadSanitizer
+	$(MAKE) V=tsan M=$(or $(M),base) check-unit
+
 fuzz-build: ## build the fuzz targets with libFuzzer
 	$(MAKE) V=fuzz fuzz-bins
 fuzz-bins: $(FUZZ_BIN)
@@ -42,4 +45,4 @@ test: ## everything that needs no GPU and is not marked slow (./hack/test)
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: check-unit check-asan fuzz-build fuzz-bins fuzz-smoke test lint
+.PHONY: check-unit check-asan check-tsan fuzz-build fuzz-bins fuzz-smoke test lint
