@@ -6,6 +6,8 @@ include mk/modules.mk
 include mk/flags.mk
 include mk/build.mk
 include mk/test.mk
+include mk/oracle.mk
+include mk/gen.mk
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile mk/*.mk

@@ -1,15 +1,17 @@
-/* DESIGN: what a plain YAML scalar means to Kubernetes. kubectl and the API server read YAML with sigs.k8s.io/yaml (go.yaml.in/yaml/v2
-   below it) into untyped values and go on with JSON, so the rules are those of that library, not YAML 1.1's or 1.2's:
+/* DESIGN: what a plain YAML scalar means to Kubernetes. kubectl and the API server read YAML with
+   sigs.k8s.io/yaml (go.yaml.in/yaml/v2 below it) into untyped values and go on with JSON, so the
+   rules are those of that library, not YAML 1.1's or 1.2's:
 
      null   empty, ~, null, Null, NULL
-     bool   y yes on true / n no off false, each lower case, Capitalized and UPPER CASE (so a label `yes` must be quoted)
-     int    decimal; 0x 0o 0b and a leading 0 (octal), signs, `_` anywhere after the first character; up to 64 bits
-     float  1.5 .5 5. 1e3; -.inf and .nan exist but have no JSON form; an integer of more than 64 bits; `089`, which is no octal
-     else   a string: also dates, 1:30, 1,000 and hexadecimal beyond 64 bits
+     bool   y yes on true / n no off false, each lower case, Capitalized and UPPER CASE (so a label
+   `yes` must be quoted) int    decimal; 0x 0o 0b and a leading 0 (octal), signs, `_` anywhere after
+   the first character; up to 64 bits float  1.5 .5 5. 1e3; -.inf and .nan exist but have no JSON
+   form; an integer of more than 64 bits; `089`, which is no octal else   a string: also dates,
+   1:30, 1,000 and hexadecimal beyond 64 bits
 
-   A float with an integral value becomes an integer, since Go writes 1e3 as `1000` into the JSON in between.
-   Pure functions, no allocation; a number of more than 500 digits is KP_YAML_TOO_LONG. The oracle is that library itself
-   (tests/oracle/json). */
+   A float with an integral value becomes an integer, since Go writes 1e3 as `1000` into the JSON in
+   between. Pure functions, no allocation; a number of more than 500 digits is KP_YAML_TOO_LONG. The
+   oracle is that library itself (tests/oracle/json). */
 #include "json/doc.h"
 
 #include <math.h>
@@ -31,14 +33,14 @@ static bool is_word(kp_str s, const char *const *words)
 /* The words of the library's table; false: not one of them. */
 static bool resolve_word(kp_str s, enum kp_yaml_type *type, struct kp_yaml_scalar *ret)
 {
-	static const char *const nulls[] = { "~", "null", "Null", "NULL", NULL };
-	static const char *const trues[] = { "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE",
-		"on", "On", "ON", NULL };
-	static const char *const falses[] = { "n", "N", "no", "No", "NO", "false", "False", "FALSE",
-		"off", "Off", "OFF", NULL };
-	static const char *const nans[] = { ".nan", ".NaN", ".NAN", NULL };
-	static const char *const infs[] = { ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", NULL };
-	static const char *const minus_infs[] = { "-.inf", "-.Inf", "-.INF", NULL };
+	static const char *const nulls[] = {"~", "null", "Null", "NULL", NULL};
+	static const char *const trues[] = {
+		"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", NULL};
+	static const char *const falses[] = {
+		"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF", NULL};
+	static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
+	static const char *const infs[] = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", NULL};
+	static const char *const minus_infs[] = {"-.inf", "-.Inf", "-.INF", NULL};
 	if (s.n == 0 || is_word(s, nulls)) {
 		*type = KP_YAML_NULL;
 	} else if (is_word(s, trues) || is_word(s, falses)) {
@@ -46,7 +48,9 @@ static bool resolve_word(kp_str s, enum kp_yaml_type *type, struct kp_yaml_scala
 		ret->b = is_word(s, trues);
 	} else if (is_word(s, nans) || is_word(s, infs) || is_word(s, minus_infs)) {
 		*type = KP_YAML_REAL;
-		ret->d = is_word(s, nans) ? NAN : is_word(s, infs) ? INFINITY : -INFINITY;
+		ret->d = is_word(s, nans)   ? (double)NAN
+			 : is_word(s, infs) ? (double)INFINITY
+					    : -(double)INFINITY;
 	} else {
 		return false;
 	}
@@ -61,10 +65,11 @@ static bool parse_digits(kp_str s, unsigned base, uint64_t *ret)
 	}
 	for (size_t i = 0; i < s.n; i++) {
 		char c = kp_lower(s.p[i]);
-		unsigned d = kp_is_digit(c) ? (unsigned)(c - '0') :
-				c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 99;
+		unsigned d = kp_is_digit(c)         ? (unsigned)(c - '0')
+			     : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+						    : 99;
 		if (d >= base || __builtin_mul_overflow(v, base, &v) ||
-				__builtin_add_overflow(v, d, &v)) {
+			__builtin_add_overflow(v, d, &v)) {
 			return false;
 		}
 	}
@@ -80,14 +85,19 @@ static bool parse_unsigned(kp_str s, uint64_t *ret)
 	}
 	char prefix = s.n >= 3 ? kp_lower(s.p[1]) : '\0';
 	if (prefix == 'x' || prefix == 'o' || prefix == 'b') {
-		return parse_digits(kp_str_skip(s, 2), prefix == 'x' ? 16 : prefix == 'o' ? 8 : 2, ret);
+		return parse_digits(kp_str_skip(s, 2),
+			prefix == 'x'   ? 16
+			: prefix == 'o' ? 8
+					: 2,
+			ret);
 	}
 	*ret = 0;
 	return s.n == 1 || parse_digits(kp_str_skip(s, 1), 8, ret);
 }
 
 /* A number of the magnitude v; false when it does not fit either type. */
-static bool signed_number(bool negative, uint64_t v, enum kp_yaml_type *type, struct kp_yaml_scalar *ret)
+static bool signed_number(
+	bool negative, uint64_t v, enum kp_yaml_type *type, struct kp_yaml_scalar *ret)
 {
 	if (v <= (uint64_t)INT64_MAX + (negative ? 1 : 0)) {
 		*type = KP_YAML_INT;
@@ -97,12 +107,13 @@ static bool signed_number(bool negative, uint64_t v, enum kp_yaml_type *type, st
 	if (negative) {
 		return false;
 	}
-	*type = KP_YAML_REAL;
+	*type = KP_YAML_UINT;
 	ret->d = (double)v;
 	return true;
 }
 
-/* [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)? brought into the form of a JSON number; false: it is none. */
+/* [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)? brought into the form of a JSON number;
+ * false: it is none. */
 static bool to_json_number(kp_str s, char out[MAX_NUMBER + 4], kp_str *ret)
 {
 	size_t i = 0, n = 0;
@@ -152,25 +163,20 @@ static bool parse_float(kp_str s, enum kp_yaml_type *type, struct kp_yaml_scalar
 	if (!to_json_number(s, buf, &number) || !kp_str_f64(number, &ret->d)) {
 		return false;
 	}
-	/* 2^63 is the first double that does not fit. */
-	if (ret->d == trunc(ret->d) && fabs(ret->d) < 9223372036854775808.0) {
-		*type = KP_YAML_INT;
-		ret->i = (int64_t)ret->d;
-	} else {
-		*type = KP_YAML_REAL;
-	}
+	*type = KP_YAML_REAL;
 	return true;
 }
 
 /* Go's ParseFloat takes `_` only between digits; the other numbers lose all of theirs first. */
-static bool copy_without_underscores(kp_str s, bool between_digits, char out[MAX_NUMBER], kp_str *ret)
+static bool copy_without_underscores(
+	kp_str s, bool between_digits, char out[MAX_NUMBER], kp_str *ret)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < s.n; i++) {
 		if (s.p[i] != '_') {
 			out[n++] = s.p[i];
 		} else if (between_digits && (i == 0 || i + 1 == s.n || !kp_is_digit(s.p[i - 1]) ||
-							     !kp_is_digit(s.p[i + 1]))) {
+						     !kp_is_digit(s.p[i + 1]))) {
 			return false;
 		}
 	}
@@ -184,8 +190,8 @@ static bool resolve_number(kp_str plain, enum kp_yaml_type *type, struct kp_yaml
 	bool sign = plain.n && (plain.p[0] == '-' || plain.p[0] == '+');
 	uint64_t v;
 	if (parse_unsigned(sign ? kp_str_skip(plain, 1) : plain, &v) &&
-			(!sign || v <= (uint64_t)INT64_MAX + negative) &&
-			signed_number(negative, v, type, ret)) {
+		(!sign || v <= (uint64_t)INT64_MAX + negative) &&
+		signed_number(negative, v, type, ret)) {
 		return true;
 	}
 	if (parse_float(plain, type, ret)) {
@@ -195,7 +201,7 @@ static bool resolve_number(kp_str plain, enum kp_yaml_type *type, struct kp_yaml
 	if (kp_str_starts(plain, KP_S("0b-")) || kp_str_starts(plain, KP_S("0b+"))) {
 		negative = plain.p[2] == '-';
 		return parse_digits(kp_str_skip(plain, 3), 2, &v) &&
-				v <= (uint64_t)INT64_MAX + negative && signed_number(negative, v, type, ret);
+		       v <= (uint64_t)INT64_MAX + negative && signed_number(negative, v, type, ret);
 	}
 	return false;
 }
@@ -212,7 +218,7 @@ enum kp_yaml_type kp_yaml_resolve(kp_str s, struct kp_yaml_scalar *ret)
 	}
 	if (s.n > MAX_NUMBER) {
 		for (size_t i = 1; i < s.n; i++) {
-			if (!kp_is_digit(s.p[i]) && s.p[i] != '_' && s.p[i] != '.') {
+			if (!kp_is_digit(s.p[i]) && !memchr("_.eE+-", s.p[i], 6)) {
 				return KP_YAML_STR;
 			}
 		}
@@ -249,8 +255,9 @@ void kp_yaml_float_key(double v, char buf[48])
 	if (e[1] == '-') {
 		exponent = -exponent;
 	}
-	if (exponent < -4 || exponent >= (precision + 1 > 6 ? precision + 1 : 6)) {
-		snprintf(buf, 48, "%s", digits); /* C and Go both write at least two digits of exponent */
+	if (exponent < -4 || exponent >= 6) {
+		snprintf(buf, 48, "%s",
+			digits); /* C and Go both write at least two digits of exponent */
 	} else {
 		snprintf(buf, 48, "%.*f", KP_MAX(precision - exponent, 0), (double)f);
 	}
