@@ -74,6 +74,12 @@ PROGRAMS := $(if $(SRC_sidecar),kelpie-sidecar) $(if $(SRC_cli),kubectl-kelpie) 
 
 all: $(PROGRAMS:%=$(B)/bin/%) ## build the programs into build/bin (release flags)
 	$(if $(filter release,$(V)),@mkdir -p build/bin && for p in $(PROGRAMS); do ln -f $(B)/bin/$$p build/bin/$$p; done)
-.PHONY: all
+
+# Pieces for hack/lint and hack/test.
+protos: $(PB_H)
+libs: $(foreach m,$(MODULES),$(B)/lib/$(m).a) $(if $(SRC_sidecar),$(B)/lib/sidecar.a)
+print-flags:
+	@echo $(CC) $(CPPFLAGS_ALL) $(WARN)
+.PHONY: all protos libs print-flags
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

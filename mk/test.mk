@@ -25,6 +25,9 @@ pick = $(if $(M),$(foreach t,$(1),$(if $(filter $(M),$(call module_of,$(t))),$(t
 UNIT_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(UNIT_SRC)))
 FUZZ_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(FUZZ_SRC)))
 
+# Everything of a variant: programs, tests, fuzz targets.
+everything: all $(UNIT_BIN) $(FUZZ_BIN)
+
 check-unit: $(UNIT_BIN) $(if $(filter fuzz,$(V)),,$(FUZZ_BIN)) ## unit and property tests, fuzz regressions (M=module for one)
 	@hack/run-unit $(UNIT_BIN) -- $(if $(filter fuzz,$(V)),,$(FUZZ_BIN))
 
@@ -45,4 +48,4 @@ test: ## everything that needs no GPU and is not marked slow (./hack/test)
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: check-unit check-asan check-tsan fuzz-build fuzz-bins fuzz-smoke test lint
+.PHONY: everything check-unit check-asan check-tsan fuzz-build fuzz-bins fuzz-smoke test lint
