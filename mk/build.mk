@@ -7,6 +7,18 @@ $(STAMP): FORCE
 FORCE:
 .PHONY: FORCE
 
+# --- the version: the file VERSION and the commit (of git, or put into mk/commit by git archive) ------------------------
+# The commit is only in release builds: in the others each commit would link every test anew.
+ifeq ($(V),release)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null || sed -n 's/^\([0-9a-f]\{40\}\)$$/\1/p' mk/commit)
+COMMIT  := $(COMMIT)$(shell git diff --quiet HEAD 2>/dev/null; [ $$? -ne 1 ] || echo -changed)
+endif
+VERSION := $(file < VERSION) $(or $(COMMIT),unknown)
+$(B)/gen/base/version_gen.h: FORCE
+	@mkdir -p $(@D); printf '#define KP_VERSION "%s"\n#define KP_COMMIT "%s"\n' $(VERSION) > $@.new; \
+		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/obj/lib/base/version.o: $(B)/gen/base/version_gen.h
+
 # --- generated protocol code -------------------------------------------------------------------------------------
 PROTOS   := $(shell find proto -name '*.proto' 2>/dev/null | LC_ALL=C sort)
 PB_C     := $(PROTOS:proto/%.proto=$(B)/gen/%.pb-c.c)
