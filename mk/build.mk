@@ -15,8 +15,8 @@ COMMIT  := $(COMMIT)$(shell git diff --quiet HEAD 2>/dev/null; [ $$? -ne 1 ] || 
 endif
 VERSION := $(file < VERSION) $(or $(COMMIT),unknown)
 $(B)/gen/base/version_gen.h: FORCE
-	@mkdir -p $(@D); printf '#define KP_VERSION "%s"\n#define KP_COMMIT "%s"\n' $(VERSION) > $@.new; \
-		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@mkdir -p $(@D); new=$@.$$$$; printf '#define KP_VERSION "%s"\n#define KP_COMMIT "%s"\n' $(VERSION) > $$new; \
+		cmp -s $$new $@ && rm $$new || mv $$new $@
 $(B)/obj/lib/base/version.o: $(B)/gen/base/version_gen.h
 
 # --- generated protocol code -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-# Compiler flags per variant (V): release (default), debug, asan, tsan, fuzz. CC=clang works with every variant.
+# Compiler flags per variant (V): release (default), debug, asan, tsan, clang, fuzz. CC=clang works with every variant.
 CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -31,11 +31,12 @@ OPT_tsan    := -O1 -g3 -fno-omit-frame-pointer -fsanitize=thread
 LD_asan     := -fsanitize=address,undefined
 LD_fuzz     := -fsanitize=address,undefined
 LD_tsan     := -fsanitize=thread
-ifeq ($(V),fuzz)
+OPT_clang   := -O1 -g
+ifneq ($(filter fuzz clang,$(V)),)
 CC      := clang
 endif
 ifeq ($(OPT_$(V)),)
-$(error unknown variant V=$(V): release, debug, asan, tsan or fuzz)
+$(error unknown variant V=$(V): release, debug, asan, tsan, clang or fuzz)
 endif
 
 ALLPKGS := $(sort $(foreach m,$(MODULES) sidecar,$(PKGS_$(m))))
