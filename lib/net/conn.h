@@ -14,6 +14,7 @@
 #define KP_NET_CONN_H
 
 #include "base/err.h"
+#include "base/str.h"
 #include "net/loop.h"
 
 struct kp_conn;
