@@ -73,7 +73,7 @@ SRC_sim := $(shell find bench/sim-engine -name '*.c' 2>/dev/null | LC_ALL=C sort
 $(B)/bin/sim-engine: $(SRC_sim:%.c=$(B)/obj/%.o) $(PB_O) $(B)/lib/obs.a $(B)/lib/base.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ \
-		$(shell pkg-config --libs grpc_unsecure gpr libprotobuf-c 2>/dev/null) -lpthread
+		$(shell pkg-config --libs grpc_unsecure gpr libprotobuf-c libcrypto zlib 2>/dev/null) -lpthread
 
 # The load generator of `make bench`.
 SRC_load := $(shell find bench/load -name '*.c' 2>/dev/null | LC_ALL=C sort)

@@ -1,0 +1,280 @@
+/* DESIGN: the command line into struct kp_sim_opts, by one table that is also --help. */
+#include "sim.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/vec.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+enum opt {
+	OPT_NONE = 0,
+	OPT_LISTEN = 1000,
+	OPT_TTFT,
+	OPT_ITL,
+	OPT_VOCAB,
+	OPT_MAX_CONTEXT,
+	OPT_TOKENS,
+	OPT_STOP_AFTER,
+	OPT_CACHED,
+	OPT_MODEL,
+	OPT_SERVED_NAME,
+	OPT_MODEL_TYPE,
+	OPT_ARCHITECTURE,
+	OPT_DEFAULTS,
+	OPT_EOS,
+	OPT_BOS,
+	OPT_TOKENIZER_ZIP,
+	OPT_TOKENIZER_FILE,
+	OPT_FAULT,
+	OPT_FAULT_FILE,
+	OPT_LOG,
+	OPT_LOG_IDS,
+	OPT_MAX_STREAMS,
+	OPT_HELP,
+};
+
+static const struct {
+	const char *name;
+	enum opt opt;
+	const char *value, *help; /* value NULL: takes none */
+} table[] = {
+	{ "listen", OPT_LISTEN, "ADDR",
+		"address to serve on (127.0.0.1:50051; port 0: any, see the first line of output)" },
+	{ "ttft-ms", OPT_TTFT, "MS", "time to first token (0)" },
+	{ "itl-ms", OPT_ITL, "MS",
+		"time between tokens, one common step for all requests; 0: as fast as it can (0)" },
+	{ "vocab", OPT_VOCAB, "N", "vocabulary size (32000)" },
+	{ "max-context", OPT_MAX_CONTEXT, "N", "prompt and output tokens together (131072)" },
+	{ "tokens", OPT_TOKENS, "FILE",
+		"ids to answer with, in a circle, separated by white space, instead of hashed ones" },
+	{ "stop-after", OPT_STOP_AFTER, "N",
+		"the N-th token is the end-of-sequence token (never)" },
+	{ "cached", OPT_CACHED, "N", "cached_tokens to report (0)" },
+	{ "model", OPT_MODEL, "TEXT", "model_path (sim)" },
+	{ "served-name", OPT_SERVED_NAME, "TEXT", "served_model_name (the model)" },
+	{ "model-type", OPT_MODEL_TYPE, "TEXT", "model_type (llama)" },
+	{ "architecture", OPT_ARCHITECTURE, "TEXT", "architecture (LlamaForCausalLM)" },
+	{ "defaults", OPT_DEFAULTS, "JSON", "default_sampling_params_json" },
+	{ "eos", OPT_EOS, "ID[,ID...]", "end-of-sequence ids (2)" },
+	{ "bos", OPT_BOS, "ID", "begin-of-sequence id (1)" },
+	{ "tokenizer-zip", OPT_TOKENIZER_ZIP, "FILE", "archive for GetTokenizer" },
+	{ "tokenizer-file", OPT_TOKENIZER_FILE, "FILE",
+		"or a file to put into one; may be repeated" },
+	{ "fault", OPT_FAULT, "FAULT",
+		"go wrong, see below; may be repeated, the first that applies counts" },
+	{ "fault-file", OPT_FAULT_FILE, "FILE",
+		"the same, one a line; read again when it changes" },
+	{ "log", OPT_LOG, "FILE", "append a JSON line for each start, end, cancellation, abort" },
+	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids" },
+	{ "max-streams", OPT_MAX_STREAMS, "N",
+		"MAX_CONCURRENT_STREAMS of a connection (no limit)" },
+	{ "help", OPT_HELP, NULL, "this text" },
+};
+
+static void help(void)
+{
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 64 << 10);
+	kp_buf_lit(&b, "sim-engine: an engine without a model, for tests and benchmarks\n");
+	for (size_t i = 0; i < KP_LEN(table); i++) {
+		KP_AUTO(buf) struct kp_buf left;
+		kp_buf_init(&left, 100);
+		kp_buf_printf(
+			&left, "--%s %s", table[i].name, table[i].value ? table[i].value : "");
+		kp_buf_printf(&b, "  %-22s %s\n", kp_buf_cstr(&left), table[i].help);
+	}
+	kp_buf_lit(&b,
+		"FAULT is NAME[:K][@M], K the number of tokens before it happens (slow-drip: milliseconds), M: only requests with max_tokens M.\n"
+		"A request chooses its own by metadata `x-sim-fault: NAME[:K]`, or by \"sim-fault.NAME[.K]\" in request_id or original_text.\n"
+		"NAME: ");
+	kp_sim_fault_names(&b);
+	kp_buf_lit(&b, "\n");
+	fputs(kp_buf_cstr(&b), stdout);
+}
+
+static int number(const char *name, const char *z, uint64_t max, uint64_t *ret, struct kp_err *err)
+{
+	if (!kp_str_u64(kp_str_c(z), max, ret)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"read --%s `%s`: not a number from 0 to %llu", name, z,
+			(unsigned long long)max);
+	}
+	return 0;
+}
+static int u32(const char *name, const char *z, uint32_t *ret, struct kp_err *err)
+{
+	uint64_t v = 0;
+	if (number(name, z, INT32_MAX, &v, err) < 0) {
+		return -1;
+	}
+	*ret = (uint32_t)v;
+	return 0;
+}
+static int milliseconds(const char *name, const char *z, int64_t *ret, struct kp_err *err)
+{
+	double ms;
+	if (!kp_str_f64(kp_str_c(z), &ms) || ms < 0 || ms > 1e7) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"read --%s `%s`: not a number of milliseconds", name, z);
+	}
+	*ret = (int64_t)(ms * (double)KP_NS_PER_MS);
+	return 0;
+}
+
+static int ids_in(
+	kp_str text, char separator, uint32_t *ret, size_t max, size_t *ret_n, struct kp_err *err)
+{
+	size_t n = 0;
+	kp_str part;
+	while (kp_str_split(&text, separator, &part)) {
+		uint64_t v;
+		part = kp_str_trim(part);
+		if (part.n == 0) {
+			continue;
+		}
+		if (n == max || !kp_str_u64(part, INT32_MAX, &v)) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"read ids `%" KP_FMT "`: not an id, or too many", KP_ARG(part));
+		}
+		ret[n++] = (uint32_t)v;
+	}
+	*ret_n = n;
+	return 0;
+}
+
+static int read_tokens(const char *path, struct kp_sim_opts *o, struct kp_err *err)
+{
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 16 << 20);
+	if (kp_fs_read(path, &b, err) < 0) {
+		return -1;
+	}
+	for (size_t i = 0; i < b.n; i++) {
+		b.p[i] = b.p[i] == '\n' || b.p[i] == '\t' || b.p[i] == '\r' ? ' ' : b.p[i];
+	}
+	o->tokens = kp_xcalloc(b.n + 1, sizeof(uint32_t));
+	if (ids_in(kp_buf_str(&b), ' ', o->tokens, b.n, &o->n_tokens, err) < 0) {
+		return -1;
+	}
+	return o->n_tokens ? 0
+			   : kp_err_set(err, KP_INVALID_ARGUMENT, "read tokens `%s`: no ids", path);
+}
+
+static int apply(
+	struct kp_sim_opts *o, enum opt opt, const char *name, const char *z, struct kp_err *err)
+{
+	switch (opt) {
+	case OPT_LISTEN:
+		o->listen = z;
+		return 0;
+	case OPT_TTFT:
+		return milliseconds(name, z, &o->ttft_ns, err);
+	case OPT_ITL:
+		return milliseconds(name, z, &o->itl_ns, err);
+	case OPT_VOCAB:
+		return u32(name, z, &o->vocab, err);
+	case OPT_MAX_CONTEXT:
+		return u32(name, z, &o->max_context, err);
+	case OPT_TOKENS:
+		return read_tokens(z, o, err);
+	case OPT_STOP_AFTER:
+		return u32(name, z, &o->stop_after, err);
+	case OPT_CACHED:
+		return u32(name, z, &o->cached, err);
+	case OPT_MODEL:
+		o->model = z;
+		return 0;
+	case OPT_SERVED_NAME:
+		o->served_name = z;
+		return 0;
+	case OPT_MODEL_TYPE:
+		o->model_type = z;
+		return 0;
+	case OPT_ARCHITECTURE:
+		o->architecture = z;
+		return 0;
+	case OPT_DEFAULTS:
+		o->defaults = z;
+		return 0;
+	case OPT_EOS:
+		return ids_in(kp_str_c(z), ',', o->eos, KP_LEN(o->eos), &o->n_eos, err);
+	case OPT_BOS:
+		return u32(name, z, &o->bos, err);
+	case OPT_TOKENIZER_ZIP:
+		o->tokenizer_zip = z;
+		return 0;
+	case OPT_TOKENIZER_FILE:
+		if (o->n_tokenizer_files == KP_LEN(o->tokenizer_files)) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"read --%s `%s`: too many files", name, z);
+		}
+		o->tokenizer_files[o->n_tokenizer_files++] = z;
+		return 0;
+	case OPT_FAULT:
+		if (o->faults.n_fixed == KP_LEN(o->faults.fixed)) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"read --%s `%s`: too many faults", name, z);
+		}
+		return kp_sim_fault_parse(kp_str_c(z), &o->faults.fixed[o->faults.n_fixed++], err);
+	case OPT_FAULT_FILE:
+		o->faults.file = z;
+		return 0;
+	case OPT_LOG:
+		o->log = z;
+		return 0;
+	case OPT_LOG_IDS:
+		o->log_ids = true;
+		return 0;
+	case OPT_MAX_STREAMS:
+		return u32(name, z, &o->max_streams, err);
+	case OPT_NONE:
+	case OPT_HELP:
+		break;
+	}
+	return 0;
+}
+
+int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err *err)
+{
+	struct option options[KP_LEN(table) + 1] = { 0 };
+	struct kp_sim_opts o = { .listen = "127.0.0.1:50051",
+		.vocab = 32000,
+		.max_context = 131072,
+		.model = "sim",
+		.model_type = "llama",
+		.architecture = "LlamaForCausalLM",
+		.defaults = "",
+		.eos = { 2 },
+		.n_eos = 1,
+		.bos = 1 };
+	for (size_t i = 0; i < KP_LEN(table); i++) {
+		options[i] = (struct option){ table[i].name,
+			table[i].value ? required_argument : no_argument, NULL, (int)table[i].opt };
+	}
+	for (int c, index = 0; (c = getopt_long(argc, argv, "", options, &index)) != -1;) {
+		if (c == OPT_HELP) {
+			help();
+			return 1;
+		}
+		if (c == '?') {
+			return kp_err_set(
+				err, KP_INVALID_ARGUMENT, "read the command line: see --help");
+		}
+		if (apply(&o, (enum opt)c, table[index].name, optarg, err) < 0) {
+			return -1;
+		}
+	}
+	if (optind < argc) {
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "read `%s`: no such argument", argv[optind]);
+	}
+	if (o.vocab == 0 || o.max_context < 2) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"read the command line: --vocab and --max-context must be larger");
+	}
+	o.served_name = o.served_name ? o.served_name : o.model;
+	*ret = o;
+	return 0;
+}
