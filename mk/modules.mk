@@ -1,6 +1,6 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json net core schema api engine token template
+MODULES := base obs json net core schema api engine token template parse
 
 DEPS_base     :=
 DEPS_obs      := base
@@ -12,8 +12,12 @@ DEPS_api      := schema core json obs base
 DEPS_engine   := schema core net json obs base
 DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
+DEPS_parse    := schema core json obs base
 DEPS_sidecar  := $(MODULES)
 DEPS_cli      := $(MODULES)
+
+# Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
+LAYERS_sidecar := models control route flow api admin
 
 # pkg-config names a module's own code needs; a missing one is named with its Debian package by hack/deps.
 PKGS_base     :=

@@ -14,6 +14,7 @@ typedef struct kp_str {
 
 #define KP_S(literal)	((kp_str){ "" literal, sizeof(literal) - 1 })
 #define KP_S_INIT(literal) { "" literal, sizeof(literal) - 1 } /* in the initializer of a static table */
+#define KP_S_INIT(literal) { "" literal, sizeof(literal) - 1 } /* in static initializers */
 #define KP_STR_NULL	((kp_str){ NULL, 0 })
 /* printf("%" KP_FMT, KP_ARG(s)): at most INT_MAX bytes. */
 #define KP_FMT		".*s"

@@ -1,0 +1,69 @@
+/* DESIGN: pieces of JSON that the generating APIs have in common; see generate.h. */
+#include "json/write.h"
+#include "sidecar/api/errors.h"
+#include "sidecar/api/generate.h"
+
+const char *kp_finish_name(enum kp_finish f)
+{
+	switch (f) {
+	case KP_FINISH_LENGTH:
+		return "length";
+	case KP_FINISH_ABORT:
+		return "abort";
+	case KP_FINISH_ERROR:
+		return "error";
+	case KP_FINISH_NONE:
+	case KP_FINISH_STOP:
+		break;
+	}
+	return "stop";
+}
+
+void kp_put_usage(struct kp_buf *out, const struct kp_usage *u)
+{
+	kp_buf_lit(out, "{\"prompt_tokens\":");
+	kp_buf_u64(out, u->prompt_tokens);
+	kp_buf_lit(out, ",\"completion_tokens\":");
+	kp_buf_u64(out, u->completion_tokens);
+	kp_buf_lit(out, ",\"total_tokens\":");
+	kp_buf_u64(out, (uint64_t)u->prompt_tokens + u->completion_tokens);
+	kp_buf_lit(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
+	kp_buf_u64(out, u->cached_tokens);
+	kp_buf_lit(out, "}}");
+}
+
+void kp_put_logprob(struct kp_buf *out, float v)
+{
+	kp_json_w_f32(out, v > -9999.0f ? v : -9999.0f); /* NaN compares false: -9999.0 too */
+}
+
+void kp_put_stop_reason(struct kp_buf *out, const struct kp_event *finish)
+{
+	if (finish->finish.stop_text.p) {
+		kp_buf_lit(out, ",\"stop_reason\":");
+		kp_json_w_str(out, finish->finish.stop_text);
+	} else if (finish->finish.has_stop_id) {
+		kp_buf_lit(out, ",\"stop_reason\":");
+		kp_buf_u64(out, finish->finish.stop_id);
+	}
+}
+
+void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err)
+{
+	kp_buf_lit(out, "data: ");
+	kp_error_json(out, err);
+	kp_buf_lit(out, "\n\n");
+}
+
+kp_str kp_answer_head(const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err)
+{
+	kp_str head = KP_STR_NULL;
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 4096);
+	kp_buf_printf(&b, "%s{\"id\":", before);
+	kp_json_w_str(&b, turn->id);
+	kp_buf_printf(&b, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)turn->created_s);
+	kp_json_w_str(&b, turn->model);
+	kp_buf_lit(&b, ",\"choices\":[");
+	return kp_buf_finish(&b, "answer head", err) || kp_arena_dup(turn->arena, kp_buf_str(&b), &head, err) ? KP_STR_NULL : head;
+}

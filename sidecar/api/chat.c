@@ -1,0 +1,238 @@
+/* DESIGN: chat.completion and chat.completion.chunk. What is the same in every chunk is made once; a token costs its own bytes and two copies. Log-probabilities come as an event before the text
+   they belong to and wait in `logprobs` for it. */
+#include "json/write.h"
+#include "sidecar/api/generate.h"
+
+enum { MAX_ANSWER = 64 << 20 };
+
+struct choice { /* of an answer that is not streamed */
+	struct kp_buf text, logprobs;
+	struct kp_buf finish; /* "finish_reason" and what follows it */
+};
+struct state {
+	const struct kp_turn *turn;
+	kp_str head;
+	struct kp_buf logprobs; /* streamed: entries for the next text chunk */
+	struct kp_usage usage;
+	struct choice *choices;
+	size_t n_choices;
+};
+
+static struct state *open_state(const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err)
+{
+	struct state *s = kp_arena_new(turn->arena, struct state);
+	s->turn = turn;
+	s->head = kp_answer_head(turn, before, object, err);
+	kp_buf_init(&s->logprobs, MAX_ANSWER);
+	return s->head.p ? s : NULL;
+}
+
+static void put_token(struct kp_buf *out, const struct kp_event_logprob *p)
+{
+	kp_buf_lit(out, "{\"token\":");
+	kp_json_w_str(out, p->bytes);
+	kp_buf_lit(out, ",\"logprob\":");
+	kp_put_logprob(out, p->logprob);
+	kp_buf_lit(out, ",\"bytes\":[");
+	for (size_t i = 0; i < p->bytes.n; i++) {
+		if (i) {
+			kp_buf_addc(out, ',');
+		}
+		kp_buf_u64(out, (unsigned char)p->bytes.p[i]);
+	}
+	kp_buf_addc(out, ']');
+}
+
+/* Appends entries to a list without its brackets. */
+static void put_logprobs(struct kp_buf *out, const struct kp_event *ev)
+{
+	for (size_t i = 0; i < ev->logprobs.n; i++) {
+		const struct kp_event_logprob *p = &ev->logprobs.items[i];
+		if (out->n) {
+			kp_buf_addc(out, ',');
+		}
+		put_token(out, p);
+		kp_buf_lit(out, ",\"top_logprobs\":[");
+		for (size_t k = 0; k < p->n_top; k++) {
+			if (k) {
+				kp_buf_addc(out, ',');
+			}
+			put_token(out, &p->top[k]);
+			kp_buf_addc(out, '}');
+		}
+		kp_buf_lit(out, "]}");
+	}
+}
+
+static void put_logprobs_member(struct kp_buf *out, const struct state *s, const struct kp_buf *entries)
+{
+	if (!s->turn->want_logprobs) {
+		kp_buf_lit(out, ",\"logprobs\":null");
+		return;
+	}
+	kp_buf_lit(out, ",\"logprobs\":{\"content\":[");
+	kp_buf_add(out, kp_buf_str(entries));
+	kp_buf_lit(out, "],\"refusal\":null}");
+}
+
+/* --- streamed ---------------------------------------------------------------------------------------------------- */
+
+static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
+{
+	(void)n_choices;
+	return open_state(turn, "data: ", "chat.completion.chunk", err);
+}
+
+static void chunk_begin(struct state *s, uint32_t choice, struct kp_buf *out)
+{
+	kp_buf_add(out, s->head);
+	kp_buf_lit(out, "{\"index\":");
+	kp_buf_u64(out, choice);
+}
+
+static void chunk_end(struct state *s, struct kp_buf *out)
+{
+	if (s->turn->include_usage) {
+		kp_buf_lit(out, "}],\"usage\":null}\n\n");
+	} else {
+		kp_buf_lit(out, "}]}\n\n");
+	}
+}
+
+static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf *out)
+{
+	struct state *s = state;
+	switch (ev->kind) {
+	case KP_EV_ROLE:
+		chunk_begin(s, ev->choice, out);
+		kp_buf_lit(out, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null");
+		chunk_end(s, out);
+		break;
+	case KP_EV_LOGPROBS:
+		put_logprobs(&s->logprobs, ev);
+		break;
+	case KP_EV_TEXT:
+		chunk_begin(s, ev->choice, out);
+		kp_buf_lit(out, ",\"delta\":{\"content\":\"");
+		kp_json_w_esc(out, ev->text);
+		kp_buf_lit(out, "\"}");
+		put_logprobs_member(out, s, &s->logprobs);
+		kp_buf_reset(&s->logprobs);
+		kp_buf_lit(out, ",\"finish_reason\":null");
+		chunk_end(s, out);
+		break;
+	case KP_EV_FINISH:
+		chunk_begin(s, ev->choice, out);
+		kp_buf_lit(out, ",\"delta\":{},\"logprobs\":null,\"finish_reason\":\"");
+		kp_buf_addz(out, kp_finish_name(ev->finish.reason));
+		kp_buf_addc(out, '"');
+		kp_put_stop_reason(out, ev);
+		chunk_end(s, out);
+		break;
+	case KP_EV_USAGE:
+		if (s->turn->include_usage) {
+			kp_buf_add(out, s->head);
+			kp_buf_lit(out, "],\"usage\":");
+			kp_put_usage(out, &ev->usage);
+			kp_buf_lit(out, "}\n\n");
+		}
+		break;
+	case KP_EV_ERROR:
+		kp_put_sse_error(out, ev->error);
+		break;
+	case KP_EV_NONE:
+	case KP_EV_REASONING:
+	case KP_EV_TOOL_START:
+	case KP_EV_TOOL_ARGUMENTS:
+	case KP_EV_TOOL_END:
+	case KP_EV_PROMPT_LOGPROBS:
+	case KP_EV_REFUSAL:
+		break; /* no stage makes these yet */
+	}
+}
+
+static void streamed_end(void *state, struct kp_buf *out)
+{
+	(void)state;
+	kp_buf_lit(out, "data: [DONE]\n\n");
+}
+
+static void streamed_close(void *state)
+{
+	struct state *s = state;
+	kp_buf_fini(&s->logprobs);
+}
+
+const struct kp_encoder kp_chat_streamed = { "text/event-stream", true, streamed_open, streamed_event, streamed_end, streamed_close };
+
+/* --- whole ------------------------------------------------------------------------------------------------------- */
+
+static void *whole_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
+{
+	struct state *s = open_state(turn, "", "chat.completion", err);
+	if (!s) {
+		return NULL;
+	}
+	s->choices = kp_arena_calloc(turn->arena, n_choices, sizeof(*s->choices));
+	if (!s->choices) {
+		kp_arena_full(err, "choices");
+		return NULL;
+	}
+	s->n_choices = n_choices;
+	for (size_t i = 0; i < n_choices; i++) {
+		kp_buf_init(&s->choices[i].text, MAX_ANSWER);
+		kp_buf_init(&s->choices[i].logprobs, MAX_ANSWER);
+		kp_buf_init(&s->choices[i].finish, 8192);
+	}
+	return s;
+}
+
+static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *out)
+{
+	struct state *s = state;
+	struct choice *c = s->choices ? &s->choices[ev->choice] : NULL;
+	(void)out;
+	if (ev->kind == KP_EV_USAGE) {
+		s->usage = ev->usage;
+	} else if (ev->kind == KP_EV_TEXT) {
+		kp_buf_add(&c->text, ev->text);
+	} else if (ev->kind == KP_EV_LOGPROBS) {
+		put_logprobs(&c->logprobs, ev);
+	} else if (ev->kind == KP_EV_FINISH) {
+		kp_buf_printf(&c->finish, "\"%s\"", kp_finish_name(ev->finish.reason));
+		kp_put_stop_reason(&c->finish, ev);
+	}
+}
+
+static void whole_end(void *state, struct kp_buf *out)
+{
+	struct state *s = state;
+	kp_buf_add(out, s->head);
+	for (size_t i = 0; i < s->n_choices; i++) {
+		struct choice *c = &s->choices[i];
+		kp_buf_printf(out, "%s{\"index\":%zu,\"message\":{\"role\":\"assistant\",\"content\":", i ? "," : "", i);
+		kp_json_w_str(out, kp_buf_str(&c->text));
+		kp_buf_lit(out, ",\"refusal\":null}");
+		put_logprobs_member(out, s, &c->logprobs);
+		kp_buf_lit(out, ",\"finish_reason\":");
+		kp_buf_add(out, kp_buf_str(&c->finish));
+		kp_buf_addc(out, '}');
+		out->failed |= c->text.failed || c->logprobs.failed;
+	}
+	kp_buf_lit(out, "],\"usage\":");
+	kp_put_usage(out, &s->usage);
+	kp_buf_addc(out, '}');
+}
+
+static void whole_close(void *state)
+{
+	struct state *s = state;
+	kp_buf_fini(&s->logprobs);
+	for (size_t i = 0; i < s->n_choices; i++) {
+		kp_buf_fini(&s->choices[i].text);
+		kp_buf_fini(&s->choices[i].logprobs);
+		kp_buf_fini(&s->choices[i].finish);
+	}
+}
+
+const struct kp_encoder kp_chat_whole = { "application/json", false, whole_open, whole_event, whole_end, whole_close };

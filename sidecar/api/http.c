@@ -1,0 +1,155 @@
+/* DESIGN: a table of routes. GET handlers answer inside the call; POST bodies are collected into one buffer (announced sizes are refused by the server before a byte is read) and the
+   handler runs when it is complete. */
+#include "sidecar/api/http.h"
+
+#include "base/mem.h"
+#include "sidecar/api/errors.h"
+#include "sidecar/control/control.h"
+
+static const struct kp_route routes[] = {
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/chat/completions"), NULL, kp_api_chat },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/completions"), NULL, kp_api_completions },
+	{ KP_S_INIT("GET"), KP_S_INIT("/v1/models"), kp_api_models, NULL },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/tokenize"), NULL, kp_api_tokenize },
+	{ KP_S_INIT("POST"), KP_S_INIT("/tokenize"), NULL, kp_api_tokenize },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/detokenize"), NULL, kp_api_detokenize },
+	{ KP_S_INIT("POST"), KP_S_INIT("/detokenize"), NULL, kp_api_detokenize },
+	{ KP_S_INIT("GET"), KP_S_INIT("/livez"), kp_api_livez, NULL },
+	{ KP_S_INIT("GET"), KP_S_INIT("/readyz"), kp_api_readyz, NULL },
+	{ KP_S_INIT("GET"), KP_S_INIT("/health"), kp_api_readyz, NULL },
+};
+static const kp_str models_prefix = KP_S_INIT("/v1/models/");
+
+void kp_api_json(struct kp_stream *s, const struct kp_buf *body)
+{
+	const struct kp_header header = { KP_S("content-type"), KP_S("application/json") };
+	struct kp_err err;
+	if (kp_buf_finish(body, "answer", &err)) {
+		kp_error_reply(s, &err);
+		return;
+	}
+	kp_stream_reply(s, 200, &header, 1, kp_buf_str(body));
+}
+
+void kp_api_livez(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r)
+{
+	(void)l;
+	(void)r;
+	const struct kp_header header = { KP_S("content-type"), KP_S("text/plain") };
+	kp_stream_reply(s, 200, &header, 1, KP_S("ok\n"));
+}
+
+void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r)
+{
+	const struct kp_header header = { KP_S("content-type"), KP_S("text/plain") };
+	KP_AUTO(buf) struct kp_buf out;
+	kp_buf_init(&out, 1 << 20);
+	bool ready = kp_control_ready(l->gateway->control, kp_str_starts(r->query, KP_S("verbose")), &out);
+	kp_stream_reply(s, ready ? 200 : 503, &header, 1, kp_buf_str(&out));
+}
+
+static void on_data(void *user, kp_str piece)
+{
+	struct kp_api_call *c = user;
+	kp_buf_add(&c->body, piece); /* the server holds the limit */
+}
+
+static void on_end(void *user)
+{
+	struct kp_api_call *c = user;
+	struct kp_err err;
+	if (kp_buf_finish(&c->body, "request body", &err)) {
+		err.code = KP_TOO_LARGE;
+		kp_error_reply(c->stream, &err);
+		return;
+	}
+	c->route->post(c);
+}
+
+static void on_writable(void *user)
+{
+	(void)user;
+}
+
+static void on_closed(void *user, enum kp_stream_end why)
+{
+	struct kp_api_call *c = user;
+	(void)why;
+	kp_buf_fini(&c->body);
+	kp_mem_free(c);
+}
+
+static const struct kp_stream_ops call_ops = { on_data, on_end, on_writable, on_closed };
+
+static bool is_json_type(kp_str type)
+{
+	kp_str media;
+	if (!kp_str_split(&type, ';', &media)) {
+		return true; /* none given */
+	}
+	media = kp_str_trim(media);
+	return kp_str_ieq(media, KP_S("application/json")) || kp_str_ends(media, KP_S("+json"));
+}
+
+/* A client's request id becomes ours if it can stand in a log line and a header: letters, digits, `-_.:`, at most 128. */
+static kp_str client_request_id(const struct kp_http_request *r)
+{
+	kp_str id = kp_header_get(r->headers, r->n_headers, KP_S("x-request-id"));
+	for (size_t i = 0; i < id.n; i++) {
+		char c = kp_lower(id.p[i]);
+		if (!kp_is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_' && c != '.' && c != ':') {
+			return KP_STR_NULL;
+		}
+	}
+	return id.n && id.n <= 128 ? id : KP_STR_NULL;
+}
+
+static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r, const struct kp_route *route)
+{
+	struct kp_err err;
+	if (!is_json_type(kp_header_get(r->headers, r->n_headers, KP_S("content-type")))) {
+		kp_err_set(&err, KP_UNSUPPORTED_MEDIA, "the content type must be application/json");
+		kp_error_reply(s, &err);
+		return;
+	}
+	struct kp_api_call *c = kp_new(struct kp_api_call);
+	c->l = l;
+	c->stream = s;
+	c->route = route;
+	c->request_id = client_request_id(r);
+	kp_buf_init(&c->body, l->gateway->config.max_body_bytes);
+	if (r->content_length > 0) {
+		kp_buf_reserve(&c->body, KP_MIN((size_t)r->content_length, (size_t)1 << 20));
+	}
+	kp_stream_accept(s, &call_ops, c);
+}
+
+void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request *r)
+{
+	struct kp_gwloop *l = ctx;
+	struct kp_err err;
+	bool is_head = kp_str_eq(r->method, KP_S("HEAD")), is_known = false;
+	kp_str method = is_head ? KP_S("GET") : r->method;
+	for (size_t i = 0; i < KP_LEN(routes); i++) {
+		if (!kp_str_eq(routes[i].path, r->path)) {
+			continue;
+		}
+		is_known = true;
+		if (!kp_str_eq(routes[i].method, method)) {
+			continue;
+		}
+		if (routes[i].get) {
+			routes[i].get(l, s, r);
+		} else {
+			start_post(l, s, r, &routes[i]);
+		}
+		return;
+	}
+	if (kp_str_starts(r->path, models_prefix) && kp_str_eq(method, KP_S("GET"))) {
+		kp_api_model(l, s, r);
+		return;
+	}
+	kp_err_set(&err, is_known ? KP_METHOD_NOT_ALLOWED : KP_NOT_FOUND, is_known ? "method `%" KP_FMT "` is not allowed for `%" KP_FMT "`" : "no such path: `%" KP_FMT " %" KP_FMT "`",
+		KP_ARG(kp_str_sub(r->method, 0, 32)), KP_ARG(kp_str_sub(r->path, 0, 200)));
+	kp_error_reply(s, &err);
+}

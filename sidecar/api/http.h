@@ -1,0 +1,37 @@
+/* The public API: which method and path does what. */
+#ifndef SIDECAR_API_HTTP_H
+#define SIDECAR_API_HTTP_H
+
+#include "sidecar/gwloop.h"
+
+/* kp_http_handler.request; ctx is the kp_gwloop. */
+void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request *r);
+
+/* One request with a body, while its body arrives; then handed to a handler. */
+struct kp_api_call {
+	struct kp_gwloop *l;
+	struct kp_stream *stream;
+	struct kp_buf body;
+	const struct kp_route *route;
+	kp_str request_id; /* the client's, or KP_STR_NULL; valid until the stream closes */
+};
+struct kp_route {
+	kp_str method, path;
+	void (*get)(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r); /* answers at once */
+	void (*post)(struct kp_api_call *c); /* the body is complete; answers, or takes over (and then clears) c->stream and c->body */
+};
+
+/* Handlers. */
+void kp_api_models(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
+void kp_api_model(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r); /* /v1/models/NAME */
+void kp_api_livez(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
+void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
+void kp_api_chat(struct kp_api_call *c);
+void kp_api_completions(struct kp_api_call *c);
+void kp_api_tokenize(struct kp_api_call *c);
+void kp_api_detokenize(struct kp_api_call *c);
+
+/* 200 application/json. */
+void kp_api_json(struct kp_stream *s, const struct kp_buf *body);
+
+#endif

@@ -1,0 +1,743 @@
+/* DESIGN: a table of parameters, one small reader each; the body is read once, in the order it was written. What depends on two parameters (logprobs and top_logprobs, say) is
+   settled in `settle` after the last one. Sources of names and ranges: OpenAI's API reference for the two endpoints; the extras are those vLLM and SGLang take. */
+#include "sidecar/api/params.h"
+
+#include "base/utf8.h"
+#include "sidecar/api/messages.h"
+
+#include <stdio.h>
+
+struct reader {
+	struct kp_json j;
+	struct kp_turn *t;
+	bool has_messages, has_prompt, has_model, has_top_logprobs, has_stream_options, has_best_of;
+	bool has_max_completion_tokens, has_add_generation_prompt;
+	bool logprobs_flag; /* chat: the boolean */
+	int64_t top_logprobs, best_of;
+};
+
+enum { CHAT = 1, COMPLETION = 2, BOTH = 3 };
+
+struct param {
+	const char *name;
+	unsigned apis;
+	int (*read)(struct reader *r, struct kp_err *err);
+	const char *refuse; /* why not, for those that are refused */
+};
+
+static int read_i64(struct reader *r, int64_t min, int64_t max, int64_t *ret, struct kp_err *err)
+{
+	return kp_json_i64(&r->j, min, max, ret, err);
+}
+
+static int read_f64(struct reader *r, double min, double max, uint32_t bit, double *ret, struct kp_err *err)
+{
+	if (kp_json_f64(&r->j, min, max, ret, err)) {
+		return -1;
+	}
+	r->t->sampling.set |= bit;
+	return 0;
+}
+
+static int skip_value(struct reader *r, struct kp_err *err)
+{
+	return kp_json_skip(&r->j, NULL, err);
+}
+
+static int read_model(struct reader *r, struct kp_err *err)
+{
+	r->has_model = true;
+	if (kp_json_string(&r->j, &r->t->model, err)) {
+		return -1;
+	}
+	if (r->t->model.n == 0 || r->t->model.n > 256) {
+		return kp_json_fail(&r->j, err, "must have 1 to 256 bytes, has %zu", r->t->model.n);
+	}
+	return 0;
+}
+
+static int read_messages(struct reader *r, struct kp_err *err)
+{
+	r->has_messages = true;
+	return kp_messages_read(&r->j, r->t, err);
+}
+
+static int read_documents(struct reader *r, struct kp_err *err)
+{
+	if (kp_json_peek(&r->j) != KP_JSON_ARRAY) {
+		return kp_json_fail(&r->j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(&r->j)));
+	}
+	return kp_jv_read(&r->j, KP_MAX_VALUES, &r->t->chat.documents, err);
+}
+
+int kp_params_kwargs(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
+{
+	static const char *const reserved[] = { "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize", "chat_template" };
+	if (kp_json_peek(j) != KP_JSON_OBJECT) {
+		return kp_json_fail(j, err, "expected an object, got %s", kp_json_type_name(kp_json_peek(j)));
+	}
+	if (kp_jv_read(j, KP_MAX_VALUES, &turn->chat.kwargs, err)) {
+		return -1;
+	}
+	for (size_t i = 0; i < KP_LEN(reserved); i++) {
+		if (kp_jv_get(&turn->chat.kwargs, kp_str_c(reserved[i]))) {
+			return kp_json_fail(j, err, "`%s` cannot be set here", reserved[i]);
+		}
+	}
+	return 0;
+}
+
+static int read_kwargs(struct reader *r, struct kp_err *err)
+{
+	return kp_params_kwargs(&r->j, r->t, err);
+}
+
+static int read_add_generation_prompt(struct reader *r, struct kp_err *err)
+{
+	r->has_add_generation_prompt = true;
+	return kp_json_bool(&r->j, &r->t->chat.add_generation_prompt, err);
+}
+
+static int read_continue_final(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->chat.continue_final_message, err);
+}
+
+static int read_add_special(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->add_special_tokens, err);
+}
+
+/* One prompt of ids; the `[` is read. */
+static int read_id_prompt(struct reader *r, struct kp_prompt *p, int more, struct kp_err *err)
+{
+	size_t cap = 64, n = 0;
+	kp_id *ids = kp_arena_alloc(r->t->arena, cap * sizeof(*ids));
+	for (; ids && more > 0; more = kp_json_element(&r->j, err)) {
+		int64_t id;
+		if (kp_json_i64(&r->j, 0, INT32_MAX, &id, err)) {
+			return -1;
+		}
+		if (n == cap) {
+			ids = kp_arena_grow(r->t->arena, ids, cap * sizeof(*ids), cap * 2 * sizeof(*ids));
+			cap *= 2;
+			if (!ids) {
+				break;
+			}
+		}
+		ids[n++] = (kp_id)id;
+	}
+	if (!ids) {
+		return kp_arena_full(err, "prompt");
+	}
+	if (more < 0) {
+		return -1;
+	}
+	if (n == 0) {
+		return kp_json_fail(&r->j, err, "a prompt of token ids must not be empty");
+	}
+	*p = (struct kp_prompt){ .ids = ids, .n_ids = n };
+	return 0;
+}
+
+/* An array: of strings, of ids (one prompt), or of arrays of ids. */
+static int read_prompt_array(struct reader *r, struct kp_prompt *prompts, struct kp_err *err)
+{
+	size_t n = 0;
+	int more;
+	if (kp_json_array(&r->j, err)) {
+		return -1;
+	}
+	more = kp_json_element(&r->j, err);
+	if (more > 0 && kp_json_peek(&r->j) == KP_JSON_NUMBER) {
+		r->t->n_prompts = 1;
+		return read_id_prompt(r, prompts, more, err);
+	}
+	for (; more > 0; more = kp_json_element(&r->j, err)) {
+		if (n == KP_MAX_PROMPTS) {
+			return kp_json_fail(&r->j, err, "at most %d prompts", KP_MAX_PROMPTS);
+		}
+		struct kp_prompt *p = &prompts[n++];
+		if (kp_json_peek(&r->j) == KP_JSON_ARRAY) {
+			if (kp_json_array(&r->j, err)) {
+				return -1;
+			}
+			int first = kp_json_element(&r->j, err);
+			if (first < 0 || read_id_prompt(r, p, first, err)) {
+				return -1;
+			}
+		} else if (kp_json_string(&r->j, &p->text, err)) {
+			return -1;
+		}
+	}
+	r->t->n_prompts = n;
+	return more;
+}
+
+static int read_prompt(struct reader *r, struct kp_err *err)
+{
+	struct kp_prompt *prompts = kp_arena_calloc(r->t->arena, KP_MAX_PROMPTS, sizeof(*prompts));
+	if (!prompts) {
+		return kp_arena_full(err, "prompts");
+	}
+	r->has_prompt = true;
+	r->t->prompts = prompts;
+	switch (kp_json_peek(&r->j)) {
+	case KP_JSON_STRING:
+		r->t->n_prompts = 1;
+		return kp_json_string(&r->j, &prompts[0].text, err);
+	case KP_JSON_ARRAY:
+		return read_prompt_array(r, prompts, err);
+	case KP_JSON_NONE:
+	case KP_JSON_NULL:
+	case KP_JSON_FALSE:
+	case KP_JSON_TRUE:
+	case KP_JSON_NUMBER:
+	case KP_JSON_OBJECT:
+		break;
+	}
+	return kp_json_fail(&r->j, err, "expected a string or an array, got %s", kp_json_type_name(kp_json_peek(&r->j)));
+}
+
+static int read_stream(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->stream, err);
+}
+
+static int read_stream_options(struct reader *r, struct kp_err *err)
+{
+	kp_str key;
+	bool ignored;
+	int more;
+	r->has_stream_options = true;
+	if (kp_json_object(&r->j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_member(&r->j, &key, err)) > 0) {
+		int null = kp_json_try_null(&r->j, err);
+		if (null) {
+			if (null < 0) {
+				return -1;
+			}
+		} else if (kp_str_eq(key, KP_S("include_usage"))) {
+			if (kp_json_bool(&r->j, &r->t->include_usage, err)) {
+				return -1;
+			}
+		} else if (kp_str_eq(key, KP_S("include_obfuscation"))) {
+			if (kp_json_bool(&r->j, &ignored, err)) {
+				return -1;
+			}
+			if (ignored) {
+				return kp_json_fail(&r->j, err, "obfuscation of streams is not supported");
+			}
+		} else {
+			return kp_json_fail(&r->j, err, "unknown parameter");
+		}
+	}
+	return more;
+}
+
+static int read_n(struct reader *r, struct kp_err *err)
+{
+	int64_t v;
+	if (read_i64(r, 1, KP_MAX_CHOICES, &v, err)) {
+		return -1;
+	}
+	r->t->sampling.n = (uint32_t)v;
+	return 0;
+}
+
+static int read_max_tokens(struct reader *r, struct kp_err *err)
+{
+	int64_t v;
+	if (read_i64(r, r->t->kind == KP_TURN_CHAT ? 1 : 0, INT32_MAX, &v, err)) {
+		return -1;
+	}
+	if (!r->has_max_completion_tokens) { /* the newer name wins wherever it stands */
+		r->t->sampling.max_tokens = (uint32_t)v;
+		r->t->sampling.set |= KP_SET_MAX_TOKENS;
+	}
+	return 0;
+}
+
+static int read_max_completion_tokens(struct reader *r, struct kp_err *err)
+{
+	r->has_max_completion_tokens = false;
+	if (read_max_tokens(r, err)) {
+		return -1;
+	}
+	r->has_max_completion_tokens = true;
+	return 0;
+}
+
+static int read_min_tokens(struct reader *r, struct kp_err *err)
+{
+	int64_t v;
+	if (read_i64(r, 0, INT32_MAX, &v, err)) {
+		return -1;
+	}
+	r->t->sampling.min_tokens = (uint32_t)v;
+	return 0;
+}
+
+static int read_temperature(struct reader *r, struct kp_err *err)
+{
+	return read_f64(r, 0, 2, KP_SET_TEMPERATURE, &r->t->sampling.temperature, err);
+}
+
+static int read_top_p(struct reader *r, struct kp_err *err)
+{
+	if (read_f64(r, 0, 1, KP_SET_TOP_P, &r->t->sampling.top_p, err)) {
+		return -1;
+	}
+	return r->t->sampling.top_p > 0 ? 0 : kp_json_fail(&r->j, err, "must be greater than 0");
+}
+
+static int read_top_k(struct reader *r, struct kp_err *err)
+{
+	int64_t v;
+	if (read_i64(r, -1, INT32_MAX, &v, err)) {
+		return -1;
+	}
+	r->t->sampling.top_k = v == 0 ? -1 : (int32_t)v; /* 0 and -1 both mean "all" */
+	r->t->sampling.set |= KP_SET_TOP_K;
+	return 0;
+}
+
+static int read_min_p(struct reader *r, struct kp_err *err)
+{
+	return read_f64(r, 0, 1, KP_SET_MIN_P, &r->t->sampling.min_p, err);
+}
+
+static int read_frequency_penalty(struct reader *r, struct kp_err *err)
+{
+	return read_f64(r, -2, 2, KP_SET_FREQUENCY_PENALTY, &r->t->sampling.frequency_penalty, err);
+}
+
+static int read_presence_penalty(struct reader *r, struct kp_err *err)
+{
+	return read_f64(r, -2, 2, KP_SET_PRESENCE_PENALTY, &r->t->sampling.presence_penalty, err);
+}
+
+static int read_repetition_penalty(struct reader *r, struct kp_err *err)
+{
+	if (read_f64(r, 0, 10, KP_SET_REPETITION_PENALTY, &r->t->sampling.repetition_penalty, err)) {
+		return -1;
+	}
+	return r->t->sampling.repetition_penalty > 0 ? 0 : kp_json_fail(&r->j, err, "must be greater than 0");
+}
+
+static int read_seed(struct reader *r, struct kp_err *err)
+{
+	if (read_i64(r, INT64_MIN, INT64_MAX, &r->t->sampling.seed, err)) {
+		return -1;
+	}
+	r->t->sampling.set |= KP_SET_SEED;
+	return 0;
+}
+
+static int read_ignore_eos(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->sampling.ignore_eos, err);
+}
+
+static int read_skip_special(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->sampling.skip_special_tokens, err);
+}
+
+static int read_spaces_between(struct reader *r, struct kp_err *err)
+{
+	bool v;
+	if (kp_json_bool(&r->j, &v, err)) {
+		return -1;
+	}
+	/* Byte-level tokenizers have no such spaces; false would change nothing there, and others are not served yet. */
+	return v ? 0 : kp_json_fail(&r->j, err, "false is not supported");
+}
+
+static int read_include_stop(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->sampling.include_stop_str, err);
+}
+
+static int read_stop(struct reader *r, struct kp_err *err)
+{
+	enum { MAX = 16 };
+	kp_str *stops = kp_arena_calloc(r->t->arena, MAX, sizeof(*stops));
+	size_t n = 0;
+	int more = 0;
+	if (!stops) {
+		return kp_arena_full(err, "stop strings");
+	}
+	if (kp_json_peek(&r->j) == KP_JSON_STRING) {
+		n = 1;
+		if (kp_json_string(&r->j, &stops[0], err)) {
+			return -1;
+		}
+	} else if (kp_json_peek(&r->j) != KP_JSON_ARRAY) {
+		return kp_json_fail(&r->j, err, "expected a string or an array of strings, got %s", kp_json_type_name(kp_json_peek(&r->j)));
+	} else {
+		if (kp_json_array(&r->j, err)) {
+			return -1;
+		}
+		while ((more = kp_json_element(&r->j, err)) > 0) {
+			if (n == MAX) {
+				return kp_json_fail(&r->j, err, "at most %d stop strings", MAX);
+			}
+			if (kp_json_string(&r->j, &stops[n], err)) {
+				return -1;
+			}
+			n++;
+		}
+	}
+	r->t->sampling.stop = stops;
+	r->t->sampling.n_stop = n;
+	return more;
+}
+
+static int read_stop_ids(struct reader *r, struct kp_err *err)
+{
+	kp_id *ids = kp_arena_calloc(r->t->arena, KP_MAX_STOP_IDS, sizeof(*ids));
+	size_t n = 0;
+	int more;
+	if (!ids) {
+		return kp_arena_full(err, "stop token ids");
+	}
+	if (kp_json_array(&r->j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_element(&r->j, err)) > 0) {
+		int64_t id;
+		if (n == KP_MAX_STOP_IDS) {
+			return kp_json_fail(&r->j, err, "at most %d ids", KP_MAX_STOP_IDS);
+		}
+		if (kp_json_i64(&r->j, 0, INT32_MAX, &id, err)) {
+			return -1;
+		}
+		ids[n++] = (kp_id)id;
+	}
+	r->t->sampling.stop_ids = ids;
+	r->t->sampling.n_stop_ids = n;
+	return more;
+}
+
+static int read_logit_bias(struct reader *r, struct kp_err *err)
+{
+	struct kp_logit_bias *bias = kp_arena_calloc(r->t->arena, KP_MAX_LOGIT_BIAS, sizeof(*bias));
+	size_t n = 0;
+	kp_str key;
+	int more;
+	if (!bias) {
+		return kp_arena_full(err, "logit_bias");
+	}
+	if (kp_json_object(&r->j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_member(&r->j, &key, err)) > 0) {
+		uint64_t id;
+		double v;
+		if (n == KP_MAX_LOGIT_BIAS) {
+			return kp_json_fail(&r->j, err, "at most %d entries", KP_MAX_LOGIT_BIAS);
+		}
+		if (!kp_str_u64(key, INT32_MAX, &id)) {
+			return kp_json_fail(&r->j, err, "the key must be a token id");
+		}
+		if (kp_json_f64(&r->j, -100, 100, &v, err)) {
+			return -1;
+		}
+		bias[n++] = (struct kp_logit_bias){ .id = (kp_id)id, .bias = (float)v };
+	}
+	r->t->sampling.logit_bias = bias;
+	r->t->sampling.n_logit_bias = n;
+	return more;
+}
+
+/* chat: a boolean; completions: how many alternatives. */
+static int read_logprobs(struct reader *r, struct kp_err *err)
+{
+	int64_t v;
+	if (r->t->kind == KP_TURN_CHAT) {
+		return kp_json_bool(&r->j, &r->logprobs_flag, err);
+	}
+	if (read_i64(r, 0, KP_MAX_LOGPROBS, &v, err)) {
+		return -1;
+	}
+	r->t->want_logprobs = true;
+	r->t->sampling.logprobs = (int32_t)v;
+	r->t->sampling.set |= KP_SET_LOGPROBS;
+	return 0;
+}
+
+static int read_top_logprobs(struct reader *r, struct kp_err *err)
+{
+	r->has_top_logprobs = true;
+	return read_i64(r, 0, KP_MAX_LOGPROBS, &r->top_logprobs, err);
+}
+
+static int read_best_of(struct reader *r, struct kp_err *err)
+{
+	r->has_best_of = true;
+	return read_i64(r, 1, KP_MAX_CHOICES, &r->best_of, err);
+}
+
+static int must_be_false(struct reader *r, struct kp_err *err)
+{
+	bool v;
+	if (kp_json_bool(&r->j, &v, err)) {
+		return -1;
+	}
+	return v ? kp_json_fail(&r->j, err, "only false is supported") : 0;
+}
+
+static int must_be_empty(struct reader *r, struct kp_err *err)
+{
+	kp_str v;
+	if (kp_json_string(&r->j, &v, err)) {
+		return -1;
+	}
+	return v.n ? kp_json_fail(&r->j, err, "not supported") : 0;
+}
+
+static int read_service_tier(struct reader *r, struct kp_err *err)
+{
+	kp_str v;
+	if (kp_json_string(&r->j, &v, err)) {
+		return -1;
+	}
+	return kp_str_eq(v, KP_S("auto")) || kp_str_eq(v, KP_S("default")) ? 0 : kp_json_fail(&r->j, err, "only `auto` and `default` are supported");
+}
+
+static int read_modalities(struct reader *r, struct kp_err *err)
+{
+	int more;
+	if (kp_json_array(&r->j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_element(&r->j, err)) > 0) {
+		kp_str v;
+		if (kp_json_string(&r->j, &v, err)) {
+			return -1;
+		}
+		if (!kp_str_eq(v, KP_S("text"))) {
+			return kp_json_fail(&r->j, err, "only `text` is supported");
+		}
+	}
+	return more;
+}
+
+/* {"type": "text"} asks for what is done anyway. */
+static int read_response_format(struct reader *r, struct kp_err *err)
+{
+	struct kp_jv v;
+	if (kp_jv_read(&r->j, KP_MAX_VALUES, &v, err)) {
+		return -1;
+	}
+	if (kp_str_eq(kp_jv_str(&v, KP_S("type")), KP_S("text"))) {
+		return 0;
+	}
+	kp_json_fail(&r->j, err, "structured output is not supported yet");
+	err->reason = "unsupported_parameter";
+	return -1;
+}
+
+static int read_label(struct reader *r, struct kp_err *err)
+{
+	kp_str v;
+	return kp_json_string(&r->j, &v, err);
+}
+
+static const struct param table[] = {
+	{ "model", BOTH, read_model, NULL },
+	{ "messages", CHAT, read_messages, NULL },
+	{ "prompt", COMPLETION, read_prompt, NULL },
+	{ "stream", BOTH, read_stream, NULL },
+	{ "temperature", BOTH, read_temperature, NULL },
+	{ "max_tokens", BOTH, read_max_tokens, NULL },
+	{ "max_completion_tokens", CHAT, read_max_completion_tokens, NULL },
+	{ "top_p", BOTH, read_top_p, NULL },
+	{ "stream_options", BOTH, read_stream_options, NULL },
+	{ "stop", BOTH, read_stop, NULL },
+	{ "n", BOTH, read_n, NULL },
+	{ "seed", BOTH, read_seed, NULL },
+	{ "frequency_penalty", BOTH, read_frequency_penalty, NULL },
+	{ "presence_penalty", BOTH, read_presence_penalty, NULL },
+	{ "logit_bias", BOTH, read_logit_bias, NULL },
+	{ "logprobs", BOTH, read_logprobs, NULL },
+	{ "top_logprobs", CHAT, read_top_logprobs, NULL },
+	{ "top_k", BOTH, read_top_k, NULL },
+	{ "min_p", BOTH, read_min_p, NULL },
+	{ "min_tokens", BOTH, read_min_tokens, NULL },
+	{ "repetition_penalty", BOTH, read_repetition_penalty, NULL },
+	{ "ignore_eos", BOTH, read_ignore_eos, NULL },
+	{ "stop_token_ids", BOTH, read_stop_ids, NULL },
+	{ "skip_special_tokens", BOTH, read_skip_special, NULL },
+	{ "spaces_between_special_tokens", BOTH, read_spaces_between, NULL },
+	{ "include_stop_str_in_output", BOTH, read_include_stop, NULL },
+	{ "chat_template_kwargs", CHAT, read_kwargs, NULL },
+	{ "add_generation_prompt", CHAT, read_add_generation_prompt, NULL },
+	{ "continue_final_message", CHAT, read_continue_final, NULL },
+	{ "documents", CHAT, read_documents, NULL },
+	{ "add_special_tokens", BOTH, read_add_special, NULL },
+	/* Accepted without effect on the answer (docs/api-openai.md lists them). */
+	{ "user", BOTH, read_label, NULL },
+	{ "safety_identifier", CHAT, read_label, NULL },
+	{ "prompt_cache_key", CHAT, read_label, NULL },
+	{ "prompt_cache_retention", CHAT, read_label, NULL },
+	{ "metadata", CHAT, skip_value, NULL },
+	{ "service_tier", CHAT, read_service_tier, NULL },
+	{ "modalities", CHAT, read_modalities, NULL },
+	{ "store", CHAT, must_be_false, NULL },
+	{ "best_of", COMPLETION, read_best_of, NULL },
+	{ "echo", COMPLETION, must_be_false, NULL },
+	{ "use_beam_search", BOTH, must_be_false, NULL },
+	{ "suffix", COMPLETION, must_be_empty, NULL },
+	/* Known, not served yet. */
+	{ "tools", CHAT, NULL, "tool calling is not supported yet" },
+	{ "tool_choice", CHAT, NULL, "tool calling is not supported yet" },
+	{ "parallel_tool_calls", CHAT, NULL, "tool calling is not supported yet" },
+	{ "functions", CHAT, NULL, "tool calling is not supported yet" },
+	{ "function_call", CHAT, NULL, "tool calling is not supported yet" },
+	{ "response_format", BOTH, read_response_format, NULL },
+	{ "guided_json", BOTH, NULL, "structured output is not supported yet" },
+	{ "guided_regex", BOTH, NULL, "structured output is not supported yet" },
+	{ "guided_grammar", BOTH, NULL, "structured output is not supported yet" },
+	{ "guided_choice", BOTH, NULL, "structured output is not supported yet" },
+	{ "structured_outputs", BOTH, NULL, "structured output is not supported yet" },
+	{ "reasoning_effort", CHAT, NULL, "pass what the model's template takes in `chat_template_kwargs`" },
+	{ "chat_template", BOTH, NULL, "templates in requests are not allowed" },
+	{ "audio", CHAT, NULL, "audio output is not supported" },
+	{ "prediction", CHAT, NULL, "predicted output is not supported" },
+	{ "web_search_options", CHAT, NULL, "web search is not supported" },
+	{ "verbosity", CHAT, NULL, "not supported" },
+	{ "prompt_logprobs", BOTH, NULL, "log-probabilities of the prompt are not supported yet" },
+	{ "truncate_prompt_tokens", BOTH, NULL, "prompts are never truncated" },
+	{ "length_penalty", BOTH, NULL, "beam search is not supported" },
+	{ "bad_words", BOTH, NULL, "not supported" },
+	{ "allowed_token_ids", BOTH, NULL, "not supported" },
+	{ "priority", BOTH, NULL, "not supported" },
+	{ "return_token_ids", BOTH, NULL, "not supported" },
+};
+
+static const struct param *find_param(kp_str name)
+{
+	for (size_t i = 0; i < KP_LEN(table); i++) {
+		if (kp_str_eq(kp_str_c(table[i].name), name)) {
+			return &table[i];
+		}
+	}
+	return NULL;
+}
+
+static int read_one(struct reader *r, kp_str name, struct kp_err *err)
+{
+	unsigned api = r->t->kind == KP_TURN_CHAT ? CHAT : COMPLETION;
+	const struct param *p = find_param(name);
+	if (!p || !(p->apis & api)) {
+		kp_json_fail(&r->j, err, "unknown parameter");
+		err->reason = "unknown_parameter";
+		return -1;
+	}
+	int null = kp_json_try_null(&r->j, err);
+	if (null) {
+		return null < 0 ? -1 : 0;
+	}
+	if (p->refuse) {
+		kp_json_fail(&r->j, err, "%s", p->refuse);
+		err->reason = "unsupported_parameter";
+		return -1;
+	}
+	return p->read(r, err);
+}
+
+static void defaults(struct kp_turn *t)
+{
+	t->sampling = (struct kp_sampling){ .n = 1, .top_k = -1, .skip_special_tokens = true, .spaces_between_special_tokens = true };
+	t->chat.add_generation_prompt = true;
+	t->add_special_tokens = t->kind == KP_TURN_COMPLETION;
+}
+
+static int settle_chat(struct reader *r, struct kp_err *err)
+{
+	struct kp_turn *t = r->t;
+	if (!r->has_messages) {
+		return kp_err_param(err, "messages", "`messages`: missing");
+	}
+	if (r->has_top_logprobs && r->top_logprobs > 0 && !r->logprobs_flag) {
+		return kp_err_param(err, "top_logprobs", "`top_logprobs`: needs `logprobs`: true");
+	}
+	if (r->logprobs_flag) {
+		t->want_logprobs = true;
+		t->sampling.logprobs = (int32_t)r->top_logprobs;
+		t->sampling.set |= KP_SET_LOGPROBS;
+	}
+	if (t->chat.continue_final_message) {
+		if (r->has_add_generation_prompt && t->chat.add_generation_prompt) {
+			return kp_err_param(err, "continue_final_message", "`continue_final_message`: excludes `add_generation_prompt`");
+		}
+		t->chat.add_generation_prompt = false;
+	}
+	return 0;
+}
+
+static int settle_completion(struct reader *r, struct kp_err *err)
+{
+	struct kp_turn *t = r->t;
+	if (!r->has_prompt || t->n_prompts == 0) {
+		return kp_err_param(err, "prompt", r->has_prompt ? "`prompt`: must not be empty" : "`prompt`: missing");
+	}
+	if (r->has_best_of && r->best_of != (int64_t)t->sampling.n) {
+		return kp_err_param(err, "best_of", "`best_of`: only the value of `n` (%u) is supported, got %lld", t->sampling.n, (long long)r->best_of);
+	}
+	if (!(t->sampling.set & KP_SET_MAX_TOKENS)) {
+		t->sampling.max_tokens = 16; /* OpenAI's default for this endpoint */
+		t->sampling.set |= KP_SET_MAX_TOKENS;
+	}
+	if (t->sampling.max_tokens == 0) {
+		return kp_err_param(err, "max_tokens", "`max_tokens`: 0 needs `echo`, which is not supported");
+	}
+	return 0;
+}
+
+static int settle(struct reader *r, struct kp_err *err)
+{
+	struct kp_turn *t = r->t;
+	if (!r->has_model) {
+		return kp_err_param(err, "model", "`model`: missing");
+	}
+	if (t->kind == KP_TURN_CHAT ? settle_chat(r, err) : settle_completion(r, err)) {
+		return -1;
+	}
+	if (r->has_stream_options && !t->stream) {
+		return kp_err_param(err, "stream_options", "`stream_options`: only with `stream`: true");
+	}
+	size_t prompts = t->kind == KP_TURN_CHAT ? 1 : t->n_prompts;
+	if (prompts * t->sampling.n > KP_MAX_CHOICES) {
+		return kp_err_param(err, "n", "`n`: %zu prompts times %u are more than %d choices", prompts, t->sampling.n, KP_MAX_CHOICES);
+	}
+	if ((t->sampling.set & KP_SET_MAX_TOKENS) && t->sampling.min_tokens > t->sampling.max_tokens) {
+		return kp_err_param(err, "min_tokens", "`min_tokens`: %u is more than `max_tokens` (%u)", t->sampling.min_tokens, t->sampling.max_tokens);
+	}
+	return 0;
+}
+
+int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err)
+{
+	struct reader r = { .t = turn };
+	kp_str name;
+	int more;
+	defaults(turn);
+	kp_json_init(&r.j, body, turn->arena);
+	if (kp_json_object(&r.j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_member(&r.j, &name, err)) > 0) {
+		if (read_one(&r, name, err)) {
+			return -1;
+		}
+	}
+	if (more < 0 || kp_json_end(&r.j, err)) {
+		return -1;
+	}
+	return settle(&r, err);
+}

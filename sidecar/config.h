@@ -1,0 +1,29 @@
+/* The gateway's command line, and nothing else: what a manifest says is in the snapshot. */
+#ifndef SIDECAR_CONFIG_H
+#define SIDECAR_CONFIG_H
+
+#include "obs/log.h"
+#include "sidecar/route/pick.h"
+
+enum { KP_MAX_LISTEN = 16 };
+
+struct kp_config {
+	const char *manifests;
+	const char *listen[KP_MAX_LISTEN]; /* the i-th is rank i */
+	size_t n_listen;		   /* 0: 127.0.0.1 and the target ports of the pool the gateway owns */
+	const char *admin_listen;
+	const char *namespace;
+	const char *tls_cert, *tls_key;
+	enum kp_routing_policy routing;
+	unsigned loops, workers;
+	uint32_t max_body_bytes;
+	uint32_t max_requests; /* in flight, all loops; beyond: 429 */
+	int64_t request_timeout_ns, drain_settle_ns, drain_timeout_ns;
+	enum kp_log_level log_level;
+	enum kp_log_format log_format;
+};
+
+/* 0: run with *ret; 1: --help or --version was printed; -1: err says which argument is wrong. Strings point into argv. */
+int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err *err) KP_MUST_USE;
+
+#endif

@@ -1,0 +1,268 @@
+/* DESIGN: one thread with a loop of its own. Three causes lead to a new snapshot: the manifests changed, an engine changed, a text stack was loaded; each marks the state dirty, and one deferred call
+   per loop iteration publishes. What other threads read (readiness) is a text under a mutex, replaced with each publication.
+
+   Manifests are watched by looking at them every 250 ms (name, size, times and inode of each file): that sees editors that rename, ConfigMap mounts that swap a symbolic link, and
+   network file systems alike. They are read when two looks in a row agree, so that a half-written file is not taken. A set with errors is refused as a whole: the program stays. */
+#include "sidecar/control/control.h"
+
+#include "base/clock.h"
+#include "obs/log.h"
+#include "sidecar/control/engines.h"
+#include "sidecar/control/program.h"
+#include "sidecar/control/source_files.h"
+#include "sidecar/gwloop.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#define LOOK_PERIOD_NS	   (250 * KP_NS_PER_MS)
+#define WATCHDOG_PERIOD_NS (100 * KP_NS_PER_MS)
+#define STUCK_NS	   (250 * KP_NS_PER_MS)
+
+struct kp_control {
+	struct kp_gateway *gateway;
+	struct kp_loop *loop;
+	pthread_t thread;
+	bool is_started;
+	struct kp_engines *engines;
+	struct kp_program *program; /* the accepted one */
+	struct kp_timer look, watchdog;
+	uint64_t seen, taken;	    /* signatures of the manifests: at the last look, of the last read */
+	uint64_t version;
+	int64_t created_wall_s;
+	struct kp_defer publish;
+	bool *loop_was_stuck;
+	struct kp_buf manifest_errors; /* "" while the manifests on disk are the program */
+	struct kp_counter *reloads_ok, *reloads_refused;
+	struct kp_gauge *errors_gauge, *version_gauge;
+
+	pthread_mutex_t lock; /* leaf: guards the two below */
+	struct kp_buf report;
+	bool is_ready;
+};
+
+/* --- publishing -------------------------------------------------------------------------------------------------- */
+
+static void publish(struct kp_defer *d)
+{
+	struct kp_control *c = KP_CONTAINER(d, struct kp_control, publish);
+	struct kp_snapshot *s = kp_engines_snapshot(c->engines, ++c->version, c->created_wall_s);
+	for (size_t i = 0; i < c->gateway->n_loops; i++) {
+		kp_gwloop_publish(c->gateway->loops[i], kp_snapshot_ref(s));
+	}
+	kp_snapshot_unref(s);
+	kp_gauge_set(c->version_gauge, (int64_t)c->version);
+
+	struct kp_buf report;
+	kp_buf_init(&report, 1 << 20);
+	kp_buf_lit(&report, "[+]listening: ok\n");
+	if (c->manifest_errors.n) {
+		kp_buf_lit(&report, "[!]manifests: refused, the last good program stays\n");
+		kp_buf_add(&report, kp_buf_str(&c->manifest_errors));
+	} else {
+		kp_buf_lit(&report, "[+]manifests: ok\n");
+	}
+	bool ready = kp_engines_report(c->engines, &report);
+	pthread_mutex_lock(&c->lock);
+	struct kp_buf old = c->report;
+	c->report = report;
+	c->is_ready = ready;
+	pthread_mutex_unlock(&c->lock);
+	kp_buf_fini(&old);
+}
+
+static void on_changed(void *arg)
+{
+	struct kp_control *c = arg;
+	kp_loop_defer(c->loop, &c->publish, publish);
+}
+
+bool kp_control_ready(struct kp_control *c, bool verbose, struct kp_buf *out)
+{
+	bool draining = atomic_load(&c->gateway->draining);
+	pthread_mutex_lock(&c->lock);
+	bool ready = c->is_ready && !draining;
+	if (verbose) {
+		kp_buf_add(out, kp_buf_str(&c->report));
+		kp_buf_add(out, draining ? KP_S("[-]draining\n") : KP_S(""));
+	}
+	pthread_mutex_unlock(&c->lock);
+	kp_buf_add(out, ready ? KP_S("ok\n") : KP_S("not ready\n"));
+	return ready;
+}
+
+struct suspect {
+	struct kp_msg msg;
+	struct kp_control *c;
+	struct kp_endpoint *e;
+};
+
+static void on_suspect(struct kp_msg *msg)
+{
+	struct suspect *s = KP_CONTAINER(msg, struct suspect, msg);
+	kp_engines_suspect(s->c->engines, s->e);
+	kp_endpoint_unref(s->e);
+	kp_mem_free(s);
+}
+
+void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e)
+{
+	int routable = KP_ENDPOINT_ROUTABLE;
+	if (!atomic_compare_exchange_strong(&e->state, &routable, (int)KP_ENDPOINT_DOWN)) {
+		return; /* known already */
+	}
+	struct suspect *s = kp_new(struct suspect);
+	*s = (struct suspect){ .msg = { .run = on_suspect }, .c = c, .e = kp_endpoint_ref(e) };
+	kp_mailbox_post(kp_loop_mailbox(c->loop), &s->msg);
+}
+
+/* --- manifests --------------------------------------------------------------------------------------------------- */
+
+/* Reads and checks; on success the program is replaced. Errors go to the log, the report and the gauge. */
+static int load(struct kp_control *c, struct kp_err *err)
+{
+	struct kp_program *p;
+	size_t n_errors = 0;
+	kp_buf_reset(&c->manifest_errors);
+	if (kp_source_files_load(c->gateway->config.manifests, kp_str_c(c->gateway->config.namespace), &p, &c->manifest_errors, &n_errors, err)) {
+		kp_counter_add(c->reloads_refused, 1);
+		kp_gauge_set(c->errors_gauge, (int64_t)KP_MAX(n_errors, (size_t)1));
+		if (c->manifest_errors.n == 0) {
+			kp_buf_printf(&c->manifest_errors, "    %s\n", err->msg);
+		}
+		return -1;
+	}
+	kp_counter_add(c->reloads_ok, 1);
+	kp_gauge_set(c->errors_gauge, 0);
+	kp_program_destroy(c->program);
+	c->program = p;
+	c->created_wall_s = kp_wall_ns() / KP_NS_PER_S;
+	kp_log(KP_LOG_INFO, "manifests accepted", kp_f_z("path", c->gateway->config.manifests), kp_f_int("engines", (int64_t)p->n_engines));
+	return 0;
+}
+
+static void on_look(struct kp_timer *t)
+{
+	struct kp_control *c = KP_CONTAINER(t, struct kp_control, look);
+	struct kp_err err;
+	uint64_t now = kp_source_files_signature(c->gateway->config.manifests);
+	if (now == c->seen && now != c->taken) {
+		c->taken = now;
+		if (load(c, &err)) {
+			kp_log(KP_LOG_ERROR, "manifests refused, the last good program stays", kp_f_err(&err));
+			on_changed(c);
+		} else {
+			kp_engines_apply(c->engines, c->program);
+		}
+	}
+	c->seen = now;
+	kp_timer_start(c->loop, t, kp_loop_now(c->loop) + LOOK_PERIOD_NS, on_look);
+}
+
+size_t kp_control_target_ports(const struct kp_control *c, uint16_t *ports, size_t max)
+{
+	size_t n = KP_MIN(max, c->program->n_target_ports);
+	for (size_t i = 0; i < n; i++) {
+		ports[i] = c->program->target_ports[i];
+	}
+	return n;
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------- */
+
+static void on_watchdog(struct kp_timer *t)
+{
+	struct kp_control *c = KP_CONTAINER(t, struct kp_control, watchdog);
+	int64_t now = kp_now_ns();
+	for (size_t i = 0; i < c->gateway->n_loops; i++) {
+		int64_t since = kp_loop_busy_since(c->gateway->loops[i]->loop);
+		bool stuck = since && now - since > STUCK_NS;
+		if (stuck && !c->loop_was_stuck[i]) {
+			kp_log(KP_LOG_WARN, "a loop is stuck", kp_f_int("loop", (int64_t)i), kp_f_int("ms", (now - since) / KP_NS_PER_MS));
+		}
+		c->loop_was_stuck[i] = stuck;
+	}
+	kp_timer_start(c->loop, t, kp_loop_now(c->loop) + WATCHDOG_PERIOD_NS, on_watchdog);
+}
+
+static void *thread_main(void *arg)
+{
+	struct kp_control *c = arg;
+	kp_engines_apply(c->engines, c->program);
+	kp_timer_start(c->loop, &c->look, 0, on_look);
+	kp_timer_start(c->loop, &c->watchdog, 0, on_watchdog);
+	kp_loop_run(c->loop);
+	return NULL;
+}
+
+int kp_control_create(struct kp_gateway *g, struct kp_control **ret, struct kp_err *err)
+{
+	const struct kp_label ok = { "result", KP_S("accepted") }, refused = { "result", KP_S("refused") };
+	struct kp_control *c = kp_new(struct kp_control);
+	c->gateway = g;
+	pthread_mutex_init(&c->lock, NULL);
+	kp_buf_init(&c->report, 1 << 20);
+	kp_buf_init(&c->manifest_errors, 1 << 18);
+	c->reloads_ok = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total", "Times the manifests were read, by result.", &ok, 1);
+	c->reloads_refused = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total", "Times the manifests were read, by result.", &refused, 1);
+	c->errors_gauge = kp_metrics_gauge(g->metrics, "kelpie_manifest_errors", "Errors in the manifests as they are on disk; 0: they are the program.", NULL, 0);
+	c->version_gauge = kp_metrics_gauge(g->metrics, "kelpie_snapshot_version", "Number of the snapshot the loops serve from.", NULL, 0);
+	c->loop = kp_loop_create("control");
+	c->engines = kp_engines_create(g, c->loop, on_changed, c);
+	c->loop_was_stuck = kp_xcalloc(g->config.loops, sizeof(bool));
+	c->seen = c->taken = kp_source_files_signature(g->config.manifests);
+	if (load(c, err)) {
+		kp_control_destroy(c);
+		return -1;
+	}
+	*ret = c;
+	return 0;
+}
+
+void kp_control_start(struct kp_control *c)
+{
+	if (pthread_create(&c->thread, NULL, thread_main, c) != 0) {
+		kp_bug(__FILE__, __LINE__, "cannot start the control thread");
+	}
+	c->is_started = true;
+}
+
+struct stop {
+	struct kp_msg msg;
+	struct kp_control *c;
+};
+
+static void on_stop(struct kp_msg *msg)
+{
+	struct stop *s = KP_CONTAINER(msg, struct stop, msg);
+	struct kp_control *c = s->c;
+	kp_mem_free(s);
+	kp_timer_stop(c->loop, &c->look);
+	kp_timer_stop(c->loop, &c->watchdog);
+	kp_loop_undefer(&c->publish);
+	kp_engines_destroy(c->engines);
+	c->engines = NULL;
+	kp_loop_stop(c->loop);
+}
+
+void kp_control_destroy(struct kp_control *c)
+{
+	if (!c) {
+		return;
+	}
+	struct stop *s = kp_new(struct stop);
+	*s = (struct stop){ .msg = { .run = on_stop }, .c = c };
+	kp_mailbox_post(kp_loop_mailbox(c->loop), &s->msg);
+	if (c->is_started) {
+		pthread_join(c->thread, NULL);
+	} else {
+		kp_loop_run(c->loop);
+	}
+	kp_loop_destroy(c->loop);
+	kp_program_destroy(c->program);
+	kp_buf_fini(&c->report);
+	kp_buf_fini(&c->manifest_errors);
+	kp_mem_free(c->loop_was_stuck);
+	pthread_mutex_destroy(&c->lock);
+	kp_mem_free(c);
+}

@@ -1,0 +1,459 @@
+/* DESIGN: one object per engine of the program, under it one per endpoint with a connection of its own for questions. A question's answer may come after the endpoint was taken out of the
+   program: destroying the kp_engine ends its calls at once, with CANCELLED, and `is_gone` makes nothing of that. */
+#include "sidecar/control/engines.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "engine/vllm.h"
+#include "obs/log.h"
+
+#include <stdio.h>
+
+#define ASK_DEADLINE_NS	      (3 * KP_NS_PER_S)
+#define TOKENIZER_DEADLINE_NS (60 * KP_NS_PER_S)
+#define HEALTHY_PERIOD_NS     (2 * KP_NS_PER_S)
+#define DOWN_PERIOD_NS	      (500 * KP_NS_PER_MS)
+
+struct engine;
+
+struct endpoint {
+	struct engine *engine;
+	struct kp_endpoint *shared;
+	struct kp_engine *probe;
+	struct kp_timer timer;
+	bool is_asking;	 /* a question is under way */
+	bool is_gone;	 /* being destroyed: answers mean nothing */
+	bool has_info;	 /* since it last came up */
+	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
+	struct kp_gauge *up, *running, *waiting;
+};
+
+struct engine {
+	struct kp_engines *owner;
+	char *name, *pool, *model, *path; /* path: NULL for source Engine */
+	KP_VEC(char *) aliases;
+	KP_VEC(struct endpoint *) endpoints;
+	struct kp_text_stack *text;
+	uint64_t zip_hash; /* of the archive `text` was made from */
+	uint32_t max_context, vocab_size;
+	char why[KP_ERR_MSG]; /* there is no text stack */
+	bool keep;	      /* during apply */
+};
+
+struct kp_engines {
+	struct kp_gateway *gateway;
+	struct kp_loop *loop;
+	void (*changed)(void *);
+	void *arg;
+	KP_VEC(struct engine *) engines;
+};
+
+static void ask_health(struct endpoint *p);
+
+static void on_timer(struct kp_timer *t)
+{
+	ask_health(KP_CONTAINER(t, struct endpoint, timer));
+}
+
+static void ask_again_in(struct endpoint *p, int64_t ns)
+{
+	struct kp_loop *loop = p->engine->owner->loop;
+	kp_timer_start(loop, &p->timer, kp_loop_now(loop) + ns, on_timer);
+}
+
+static void set_state(struct endpoint *p, enum kp_endpoint_state state, const char *why)
+{
+	enum kp_endpoint_state before = (enum kp_endpoint_state)atomic_exchange(&p->shared->state, (int)state);
+	bool is_new_reason = !kp_str_eq(kp_str_c(p->why), kp_str_c(why));
+	snprintf(p->why, sizeof(p->why), "%s", why);
+	kp_gauge_set(p->up, state == KP_ENDPOINT_ROUTABLE);
+	if (before == state && !is_new_reason) {
+		return;
+	}
+	bool is_bad = state == KP_ENDPOINT_DOWN || (state != KP_ENDPOINT_ROUTABLE && why[0]);
+	kp_log(is_bad ? KP_LOG_WARN : KP_LOG_INFO, "engine", kp_f_z("engine", p->engine->name), kp_f_z("address", p->shared->address),
+		kp_f_z("state", kp_endpoint_state_name(state)), kp_f_z("reason", why[0] ? why : "-"));
+	p->engine->owner->changed(p->engine->owner->arg);
+}
+
+static void went_down(struct endpoint *p, const struct kp_err *status)
+{
+	p->is_asking = false;
+	p->has_info = false;
+	set_state(p, KP_ENDPOINT_DOWN, status->msg);
+	if (!p->engine->text) {
+		snprintf(p->engine->why, sizeof(p->engine->why), "engine `%s` does not answer: %.200s", p->engine->name, status->msg);
+	}
+	ask_again_in(p, DOWN_PERIOD_NS);
+}
+
+static void is_up(struct endpoint *p)
+{
+	p->is_asking = false;
+	set_state(p, p->engine->text ? KP_ENDPOINT_ROUTABLE : KP_ENDPOINT_ANSWERING, p->engine->text ? "" : p->engine->why);
+	ask_again_in(p, HEALTHY_PERIOD_NS);
+}
+
+static void take_text(struct engine *e, struct kp_text_stack *text)
+{
+	kp_text_stack_unref(e->text);
+	e->text = text;
+	e->why[0] = '\0';
+	kp_log(KP_LOG_INFO, "model loaded", kp_f_z("engine", e->name), kp_f_z("model", e->model), kp_f_str("tokenizer", text->info->kind),
+		kp_f_int("vocabulary", (int64_t)text->info->vocab_size), kp_f_bool("chat_template", text->chat != NULL));
+	e->owner->changed(e->owner->arg);
+}
+
+static void text_failed(struct engine *e, const struct kp_err *err)
+{
+	snprintf(e->why, sizeof(e->why), "tokenizer of engine `%s`: %.300s", e->name, err->msg);
+	kp_log(KP_LOG_ERROR, "cannot load tokenizer", kp_f_z("engine", e->name), kp_f_err(err));
+	e->owner->changed(e->owner->arg);
+}
+
+static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
+{
+	struct endpoint *p = user;
+	struct engine *e = p->engine;
+	if (p->is_gone) {
+		return;
+	}
+	if (status->code != KP_OK) {
+		if (!e->text) {
+			text_failed(e, status);
+		}
+		p->has_info = e->text != NULL; /* else asked again with the next probe */
+		is_up(p);
+		return;
+	}
+	uint64_t hash = kp_hash(zip);
+	if (!e->text || hash != e->zip_hash) {
+		struct kp_text_stack *text;
+		struct kp_err err;
+		if (kp_text_stack_from_zip(zip, &text, &err)) {
+			if (!e->text) {
+				text_failed(e, &err);
+			}
+		} else {
+			e->zip_hash = hash;
+			take_text(e, text);
+		}
+	}
+	is_up(p);
+}
+
+static void on_info(void *user, const struct kp_err *status, const struct kp_engine_info *info)
+{
+	struct endpoint *p = user;
+	struct engine *e = p->engine;
+	if (p->is_gone) {
+		return;
+	}
+	if (status->code != KP_OK) {
+		went_down(p, status);
+		return;
+	}
+	p->has_info = true;
+	if (e->max_context != info->max_context || e->vocab_size != info->vocab_size) {
+		e->max_context = info->max_context;
+		e->vocab_size = info->vocab_size;
+		e->owner->changed(e->owner->arg);
+	}
+	atomic_store_explicit(&p->shared->vocab_size, info->vocab_size, memory_order_relaxed);
+	if (e->path) {
+		is_up(p);
+		return;
+	}
+	p->probe->ops->tokenizer(p->probe, kp_loop_now(e->owner->loop) + TOKENIZER_DEADLINE_NS, on_tokenizer, p);
+}
+
+static void on_loads(void *user, const struct kp_err *status, const struct kp_engine_loads *loads)
+{
+	struct endpoint *p = user;
+	if (p->is_gone) {
+		return;
+	}
+	if (status->code == KP_OK) {
+		kp_gauge_set(p->running, loads->running);
+		kp_gauge_set(p->waiting, loads->waiting);
+	}
+	is_up(p); /* an engine without loads is healthy all the same */
+}
+
+static void on_health(void *user, const struct kp_err *status)
+{
+	struct endpoint *p = user;
+	int64_t deadline = kp_loop_now(p->engine->owner->loop) + ASK_DEADLINE_NS;
+	if (p->is_gone) {
+		return;
+	}
+	if (status->code != KP_OK) {
+		went_down(p, status);
+	} else if (!p->has_info) {
+		p->probe->ops->info(p->probe, deadline, on_info, p);
+	} else {
+		p->probe->ops->loads(p->probe, deadline, on_loads, p);
+	}
+}
+
+static void ask_health(struct endpoint *p)
+{
+	if (p->is_asking) {
+		return;
+	}
+	p->is_asking = true;
+	p->probe->ops->health(p->probe, kp_loop_now(p->engine->owner->loop) + ASK_DEADLINE_NS, on_health, p);
+}
+
+void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint)
+{
+	for (size_t i = 0; i < e->engines.n; i++) {
+		for (size_t k = 0; k < e->engines.p[i]->endpoints.n; k++) {
+			if (e->engines.p[i]->endpoints.p[k]->shared == endpoint) {
+				ask_health(e->engines.p[i]->endpoints.p[k]);
+				return;
+			}
+		}
+	}
+}
+
+/* --- taking over a program --------------------------------------------------------------------------------------- */
+
+static char *dup_z(kp_str s)
+{
+	char *z = kp_xmalloc(s.n + 1);
+	memcpy(z, s.n ? s.p : "", s.n);
+	z[s.n] = '\0';
+	return z;
+}
+
+static void endpoint_destroy(struct kp_engines *es, struct endpoint *p)
+{
+	p->is_gone = true; /* questions under way end now, with CANCELLED */
+	p->probe->ops->destroy(p->probe);
+	kp_timer_stop(es->loop, &p->timer);
+	kp_gauge_set(p->up, 0);
+	kp_endpoint_unref(p->shared);
+	kp_mem_free(p);
+}
+
+static void engine_destroy(struct engine *e)
+{
+	for (size_t i = 0; i < e->endpoints.n; i++) {
+		endpoint_destroy(e->owner, e->endpoints.p[i]);
+	}
+	for (size_t i = 0; i < e->aliases.n; i++) {
+		kp_mem_free(e->aliases.p[i]);
+	}
+	kp_vec_fini(&e->endpoints);
+	kp_vec_fini(&e->aliases);
+	kp_text_stack_unref(e->text);
+	kp_mem_free(e->name);
+	kp_mem_free(e->pool);
+	kp_mem_free(e->model);
+	kp_mem_free(e->path);
+	kp_mem_free(e);
+}
+
+static struct endpoint *endpoint_create(struct engine *e, const char *key, kp_str address)
+{
+	struct kp_metrics *m = e->owner->gateway->metrics;
+	struct endpoint *p = kp_new(struct endpoint);
+	char *z = dup_z(address);
+	const struct kp_label labels[] = { { "engine", kp_str_c(e->name) }, { "address", address } };
+	p->engine = e;
+	p->shared = kp_endpoint_create(key, z);
+	p->probe = kp_engine_vllm_create(e->owner->loop, z, NULL);
+	p->up = kp_metrics_gauge(m, "kelpie_engine_up", "1 while the endpoint is routable.", labels, 2);
+	p->running = kp_metrics_gauge(m, "kelpie_engine_requests_running", "Requests the engine says it runs.", labels, 2);
+	p->waiting = kp_metrics_gauge(m, "kelpie_engine_requests_waiting", "Requests the engine says wait in its queue.", labels, 2);
+	kp_mem_free(z);
+	ask_again_in(p, 0);
+	return p;
+}
+
+/* The endpoints the program names: those that were there are kept. */
+static void apply_endpoints(struct engine *e, const struct kp_program_engine *want)
+{
+	KP_VEC(struct endpoint *) next = { 0 };
+	for (size_t i = 0; i < want->n_addresses; i++) {
+		struct endpoint *p = NULL;
+		char key[512];
+		snprintf(key, sizeof(key), "%s/%zu/%" KP_FMT, e->name, i, KP_ARG(want->addresses[i]));
+		for (size_t k = 0; k < e->endpoints.n && !p; k++) {
+			if (e->endpoints.p[k] && kp_str_eq(kp_str_c(e->endpoints.p[k]->shared->key), kp_str_c(key))) {
+				p = kp_steal(e->endpoints.p[k]);
+			}
+		}
+		kp_vec_push(&next, p ? p : endpoint_create(e, key, want->addresses[i]));
+	}
+	for (size_t k = 0; k < e->endpoints.n; k++) {
+		if (e->endpoints.p[k]) {
+			endpoint_destroy(e->owner, e->endpoints.p[k]);
+		}
+	}
+	kp_vec_fini(&e->endpoints);
+	e->endpoints.p = next.p;
+	e->endpoints.n = next.n;
+	e->endpoints.cap = next.cap;
+}
+
+static struct engine *find_engine(struct kp_engines *es, const struct kp_program_engine *want)
+{
+	for (size_t i = 0; i < es->engines.n; i++) {
+		struct engine *e = es->engines.p[i];
+		bool same_source = want->tokenizer == KP_TOKENIZER_PATH ? e->path && kp_str_eq(kp_str_c(e->path), want->tokenizer_path) : !e->path;
+		if (kp_str_eq(kp_str_c(e->name), want->name) && same_source) {
+			return e;
+		}
+	}
+	return NULL;
+}
+
+static void load_path(struct engine *e)
+{
+	struct kp_text_stack *text;
+	struct kp_err err;
+	if (e->path && !e->text) {
+		if (kp_text_stack_from_path(e->path, &text, &err)) {
+			text_failed(e, &err);
+		} else {
+			take_text(e, text);
+		}
+	}
+}
+
+static void apply_engine(struct kp_engines *es, const struct kp_program_engine *want)
+{
+	struct engine *e = find_engine(es, want);
+	if (!e) {
+		e = kp_new(struct engine);
+		e->owner = es;
+		e->name = dup_z(want->name);
+		e->path = want->tokenizer == KP_TOKENIZER_PATH ? dup_z(want->tokenizer_path) : NULL;
+		snprintf(e->why, sizeof(e->why), "waiting for engine `%s`", e->name);
+		kp_vec_push(&es->engines, e);
+	}
+	e->keep = true;
+	kp_mem_free(e->pool);
+	kp_mem_free(e->model);
+	e->pool = dup_z(want->pool);
+	e->model = dup_z(want->model);
+	for (size_t i = 0; i < e->aliases.n; i++) {
+		kp_mem_free(e->aliases.p[i]);
+	}
+	e->aliases.n = 0;
+	for (size_t i = 0; i < want->n_aliases; i++) {
+		kp_vec_push(&e->aliases, dup_z(want->aliases[i]));
+	}
+	load_path(e);
+	apply_endpoints(e, want);
+}
+
+void kp_engines_apply(struct kp_engines *es, const struct kp_program *p)
+{
+	for (size_t i = 0; i < es->engines.n; i++) {
+		es->engines.p[i]->keep = false;
+	}
+	for (size_t i = 0; i < p->n_engines; i++) {
+		apply_engine(es, &p->engines[i]);
+	}
+	size_t n = 0;
+	for (size_t i = 0; i < es->engines.n; i++) {
+		if (es->engines.p[i]->keep) {
+			es->engines.p[n++] = es->engines.p[i];
+		} else {
+			engine_destroy(es->engines.p[i]);
+		}
+	}
+	es->engines.n = n;
+	es->changed(es->arg);
+}
+
+struct kp_engines *kp_engines_create(struct kp_gateway *g, struct kp_loop *loop, void (*changed)(void *), void *arg)
+{
+	struct kp_engines *es = kp_new(struct kp_engines);
+	es->gateway = g;
+	es->loop = loop;
+	es->changed = changed;
+	es->arg = arg;
+	return es;
+}
+
+void kp_engines_destroy(struct kp_engines *es)
+{
+	if (!es) {
+		return;
+	}
+	for (size_t i = 0; i < es->engines.n; i++) {
+		engine_destroy(es->engines.p[i]);
+	}
+	kp_vec_fini(&es->engines);
+	kp_mem_free(es);
+}
+
+/* --- what the loops and people see ------------------------------------------------------------------------------- */
+
+/* A revision made before in this snapshot for the same pool and model, with the same text stack. */
+static struct kp_revision *same_revision(const struct kp_engines *es, size_t upto, const struct engine *e, struct kp_revision *const *made)
+{
+	for (size_t i = 0; i < upto; i++) {
+		const struct engine *other = es->engines.p[i];
+		bool same_text = e->text ? other->text && other->text->fingerprint == e->text->fingerprint : !other->text;
+		if (same_text && kp_str_eq(kp_str_c(other->pool), kp_str_c(e->pool)) && kp_str_eq(kp_str_c(other->model), kp_str_c(e->model))) {
+			return made[i];
+		}
+	}
+	return NULL;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) /* 0: not known */
+{
+	return !a ? b : !b ? a : KP_MIN(a, b);
+}
+
+struct kp_snapshot *kp_engines_snapshot(const struct kp_engines *es, uint64_t version, int64_t created_wall_s)
+{
+	struct kp_snapshot *s = kp_snapshot_create(version, created_wall_s);
+	struct kp_revision **made = kp_xcalloc(es->engines.n, sizeof(struct kp_revision *));
+	for (size_t i = 0; i < es->engines.n; i++) {
+		const struct engine *e = es->engines.p[i];
+		struct kp_revision *r = same_revision(es, i, e, made);
+		if (!r) {
+			r = kp_snapshot_revision(s, e->name);
+			r->text = e->text ? kp_text_stack_ref(e->text) : NULL;
+			r->why_not = e->text ? NULL : kp_xstrdup(e->why);
+		}
+		made[i] = r;
+		r->max_context = smaller(r->max_context, e->max_context);
+		r->vocab_size = smaller(r->vocab_size, e->vocab_size);
+		for (size_t k = 0; k < e->endpoints.n; k++) {
+			kp_revision_add_endpoint(r, e->endpoints.p[k]->shared);
+		}
+		kp_snapshot_add(s, e->model, e->pool, false, r);
+		for (size_t k = 0; k < e->aliases.n; k++) {
+			kp_snapshot_add(s, e->aliases.p[k], e->pool, true, r);
+		}
+	}
+	kp_mem_free(made);
+	kp_snapshot_seal(s);
+	return s;
+}
+
+bool kp_engines_report(const struct kp_engines *es, struct kp_buf *out)
+{
+	bool any = false;
+	for (size_t i = 0; i < es->engines.n; i++) {
+		const struct engine *e = es->engines.p[i];
+		for (size_t k = 0; k < e->endpoints.n; k++) {
+			const struct endpoint *p = e->endpoints.p[k];
+			enum kp_endpoint_state state = kp_endpoint_state(p->shared);
+			bool ok = state == KP_ENDPOINT_ROUTABLE;
+			any |= ok;
+			kp_buf_printf(out, "[%c]engine %s %s: %s%s%s\n", ok ? '+' : '-', e->name, p->shared->address, kp_endpoint_state_name(state),
+				p->why[0] ? ": " : "", p->why);
+		}
+	}
+	return any;
+}

@@ -1,0 +1,190 @@
+/* DESIGN: the way of a request, top to bottom. A stage answers next, wait or fail; a waiting one is resumed by kp_flow_resume. From `start` on the engine drives: its deltas go
+   through output.c. Every end (answered, failed, client gone) comes through one place, kp_flow_closed, which gives back what the request holds. */
+#include "sidecar/flow/flow.h"
+
+#include "base/clock.h"
+#include "obs/log.h"
+#include "sidecar/api/errors.h"
+#include "sidecar/metrics.h"
+
+static const struct {
+	const char *name;
+	enum kp_step (*run)(struct kp_flow *f, struct kp_err *err);
+} stages[] = {
+	{ "admit", kp_stage_admit },	 /* limits, before anything costs */
+	{ "resolve", kp_stage_resolve }, /* model -> pool -> revision: template, tokenizer, endpoints */
+	{ "prompt", kp_stage_prompt },	 /* render, tokenize */
+	{ "fit", kp_stage_fit },	 /* context length, id range, stop strings */
+	{ "start", kp_stage_start },	 /* pick an endpoint, start the generations; then output.c */
+};
+
+enum { KEEPALIVE_SECONDS = 10 };
+
+struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind)
+{
+	struct kp_flow *f = kp_new(struct kp_flow);
+	f->l = l;
+	f->stream = s;
+	f->api = api;
+	f->turn.kind = kind;
+	f->turn.start_ns = kp_loop_now(l->loop);
+	kp_buf_init(&f->body, l->gateway->config.max_body_bytes);
+	kp_list_push(&l->flows, &f->link);
+	l->n_flows++;
+	return f;
+}
+
+static void on_timer(struct kp_timer *t)
+{
+	struct kp_flow *f = KP_CONTAINER(t, struct kp_flow, timer);
+	int64_t now = kp_loop_now(f->l->loop), quiet = KEEPALIVE_SECONDS * KP_NS_PER_S;
+	if (now >= f->turn.deadline_ns) {
+		struct kp_err err;
+		kp_err_set(&err, KP_DEADLINE_EXCEEDED, "the request took longer than %lld s", (long long)(f->l->gateway->config.request_timeout_ns / KP_NS_PER_S));
+		kp_flow_fail(f, &err);
+		return;
+	}
+	if (f->turn.stream && now - f->active_ns >= quiet) { /* the engine prefills: keep the connection in use */
+		kp_buf_lit(&f->l->scratch_buf, ": keep-alive\n\n");
+		kp_flow_flush(f);
+	}
+	kp_timer_start(f->l->loop, t, KP_MIN(f->turn.deadline_ns, f->active_ns + quiet), on_timer);
+}
+
+static void run_from(struct kp_flow *f, size_t stage)
+{
+	struct kp_err err;
+	for (f->stage = stage; f->stage < KP_LEN(stages); f->stage++) {
+		switch (stages[f->stage].run(f, &err)) {
+		case KP_STEP_NEXT:
+			break;
+		case KP_STEP_WAIT:
+			f->is_waiting = true;
+			return;
+		case KP_STEP_FAIL:
+			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->turn.id), kp_f_z("stage", stages[f->stage].name), kp_f_err(&err));
+			kp_flow_fail(f, &err);
+			return;
+		}
+	}
+}
+
+void kp_flow_run(struct kp_flow *f)
+{
+	f->active_ns = f->turn.start_ns;
+	f->turn.deadline_ns = f->turn.start_ns + f->l->gateway->config.request_timeout_ns;
+	kp_timer_start(f->l->loop, &f->timer, KP_MIN(f->turn.deadline_ns, f->turn.start_ns + KEEPALIVE_SECONDS * KP_NS_PER_S), on_timer);
+	run_from(f, 0);
+}
+
+/* Frees everything; the stream is closed and no job runs. */
+static void destroy(struct kp_flow *f)
+{
+	kp_list_del(&f->link);
+	f->l->n_flows--;
+	for (size_t i = 0; i < f->n_gens; i++) {
+		kp_ids_fini(&f->gens[i].ids);
+	}
+	for (size_t i = 0; i < f->n_choices; i++) {
+		kp_stop_fini(&f->choices[i].stop);
+	}
+	if (f->encoder_state) {
+		f->encoder->close(f->encoder_state);
+	}
+	kp_snapshot_unref(f->snapshot);
+	kp_arena_destroy(f->turn.arena);
+	kp_buf_fini(&f->body);
+	kp_mem_free(f);
+}
+
+void kp_flow_resume(struct kp_flow *f, const struct kp_err *err)
+{
+	f->is_waiting = false;
+	if (!f->stream) { /* the client left meanwhile */
+		destroy(f);
+	} else if (f->is_over) {
+		return; /* failed meanwhile (deadline); closed comes */
+	} else if (err) {
+		kp_flow_fail(f, err);
+	} else {
+		run_from(f, f->stage + 1);
+	}
+}
+
+void kp_gen_stop(struct kp_gen *g)
+{
+	if (g->call) {
+		struct kp_engine_call *call = kp_steal(g->call);
+		struct kp_lane *lane = kp_steal(g->lane);
+		lane->engine->ops->cancel(call);
+		atomic_fetch_sub_explicit(&lane->endpoint->in_flight, 1, memory_order_relaxed);
+		kp_lane_release(g->flow->l, lane);
+	}
+}
+
+static void stop_all(struct kp_flow *f)
+{
+	kp_timer_stop(f->l->loop, &f->timer);
+	for (size_t i = 0; i < f->n_gens; i++) {
+		kp_gen_stop(&f->gens[i]);
+	}
+}
+
+void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
+{
+	if (f->is_over) {
+		return;
+	}
+	f->is_over = true;
+	stop_all(f);
+	kp_metrics_request(f->l->gateway, f, kp_code_http(err->code));
+	if (kp_code_http(err->code) >= 500) {
+		static _Thread_local struct kp_log_limit limit;
+		uint64_t suppressed;
+		if (kp_log_allow(&limit, kp_loop_now(f->l->loop), KP_NS_PER_S, &suppressed)) {
+			kp_log(KP_LOG_WARN, "request failed", kp_f_str("id", f->turn.id), kp_f_str("model", f->turn.model), kp_f_z("code", kp_code_name(err->code)),
+				kp_f_err(err), kp_f_int("suppressed", (int64_t)suppressed));
+		}
+	}
+	if (!f->stream) {
+		return;
+	}
+	if (!f->has_head) {
+		kp_error_reply(f->stream, err);
+		return;
+	}
+	const struct kp_event ev = { .kind = KP_EV_ERROR, .error = err };
+	f->encoder->event(f->encoder_state, &ev, &f->l->scratch_buf);
+	kp_stream_write(f->stream, kp_buf_str(&f->l->scratch_buf));
+	kp_buf_reset(&f->l->scratch_buf);
+	kp_stream_finish(f->stream);
+}
+
+void kp_flow_writable(struct kp_flow *f)
+{
+	if (!f->is_paused) {
+		return;
+	}
+	f->is_paused = false;
+	for (size_t i = 0; i < f->n_gens; i++) {
+		if (f->gens[i].call) {
+			f->gens[i].lane->engine->ops->pause(f->gens[i].call, false);
+		}
+	}
+}
+
+void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why)
+{
+	f->stream = NULL;
+	if (f->is_counted) {
+		atomic_fetch_sub_explicit(&f->l->gateway->in_flight, 1, memory_order_relaxed);
+	}
+	if (!f->is_over) {
+		f->is_over = true;
+		stop_all(f);
+		kp_metrics_request(f->l->gateway, f, why == KP_STREAM_FINISHED ? 200 : 499);
+	}
+	if (!f->is_waiting) {
+		destroy(f);
+	}
+}

@@ -1,0 +1,100 @@
+/* The way of one request through the gateway: prompts of a turn become generations on engines, engine output becomes events, events become bytes. Everything runs on the loop that
+   accepted the request; only rendering and tokenizing of long prompts visit a worker.
+
+   Life: kp_flow_create when the head of the request is accepted; kp_flow_run when its body is complete and read into `turn`; freed by itself after the stream's `closed`. */
+#ifndef SIDECAR_FLOW_FLOW_H
+#define SIDECAR_FLOW_FLOW_H
+
+#include "base/workers.h"
+#include "parse/stop.h"
+#include "sidecar/flow/encoder.h"
+#include "sidecar/gwloop.h"
+
+enum {
+	KP_FLOW_ARENA_BASE = 8 << 20,	/* a request's memory: this plus KP_FLOW_ARENA_FACTOR times its body */
+	KP_FLOW_ARENA_FACTOR = 16,
+	KP_FLOW_OFFLOAD_BYTES = 128 << 10, /* longer bodies are rendered and tokenized by a worker */
+	KP_FLOW_MAX_PROMPT_IDS = 4 << 20,
+	KP_FLOW_MAX_ATTEMPTS = 3,
+};
+
+struct kp_flow;
+
+/* One prompt's run on an engine. */
+struct kp_gen {
+	struct kp_flow *flow;
+	struct kp_text text; /* the prompt (empty when the client sent ids) */
+	struct kp_ids ids;
+	uint32_t base;	     /* its choices are base .. base+n-1 of the flow's */
+	uint32_t choices_left;	 /* not finished for the client */
+	uint32_t engine_left;	 /* not finished by the engine */
+	struct kp_lane *lane;	     /* while call runs */
+	struct kp_engine_call *call; /* NULL: not running */
+	struct kp_endpoint *failed;  /* the last one that refused it, or NULL */
+	unsigned attempts;
+	uint32_t cached_tokens;
+};
+
+/* One output sequence. */
+struct kp_choice {
+	struct kp_detok detok;
+	struct kp_stop stop;
+	uint32_t n_tokens;
+	uint32_t n_chars; /* of visible text, for text_offset */
+	bool is_open, is_done;
+};
+
+struct kp_flow {
+	struct kp_list link; /* gwloop->flows */
+	struct kp_gwloop *l;
+	struct kp_stream *stream; /* NULL once closed */
+	struct kp_buf body;
+	struct kp_turn turn;
+	const struct kp_encoder *encoder;
+	void *encoder_state;
+	struct kp_snapshot *snapshot;
+	const struct kp_model *model;
+	struct kp_revision *revision;
+	const struct kp_stop_set *stops;
+	struct kp_gen *gens;
+	size_t n_gens, gens_left;
+	struct kp_choice *choices;
+	size_t n_choices;
+	size_t stage;
+	struct kp_job job; /* while is_waiting */
+	struct kp_err job_err;
+	struct kp_timer timer; /* keep-alive comments and the deadline */
+	int64_t first_ns;  /* first byte of the answer's content, 0 not yet */
+	int64_t active_ns; /* last bytes sent */
+	uint32_t completion_tokens;
+	bool is_waiting, has_head, is_over, is_paused, is_counted;
+	const char *api; /* for metrics: "chat", "completions" */
+};
+
+struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind);
+/* The body has been read into flow->turn and the encoder is set: runs the stages. */
+void kp_flow_run(struct kp_flow *f);
+/* Ends the turn with an error: an HTTP error when nothing was sent yet, else the encoder's error event. */
+void kp_flow_fail(struct kp_flow *f, const struct kp_err *err);
+/* The stream's callbacks. */
+void kp_flow_writable(struct kp_flow *f);
+void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why);
+
+/* What the stages are made of; each in its own file. */
+enum kp_step { KP_STEP_NEXT = 0, KP_STEP_WAIT, KP_STEP_FAIL };
+enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
+enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);    /* context length, ids */
+enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);  /* pick, start */
+/* Called by a stage that waited. */
+void kp_flow_resume(struct kp_flow *f, const struct kp_err *err /* NULL: go on */);
+
+/* Sends events and bytes (flow/output.c). */
+void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev);
+void kp_flow_delta(struct kp_gen *g, const struct kp_engine_delta *d);
+void kp_flow_flush(struct kp_flow *f);
+void kp_flow_complete(struct kp_flow *f);
+void kp_gen_stop(struct kp_gen *g); /* cancels its call, if any */
+
+#endif

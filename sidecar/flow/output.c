@@ -1,0 +1,225 @@
+/* DESIGN: engine output to events: ids -> bytes (detokenizer) -> stop strings -> events -> the encoder's bytes, all appended to the loop's scratch buffer and handed to the stream once per engine
+   message; the stream sends what gathered in this iteration of the loop in one go. A choice that is done takes nothing more; when all choices of a generation are done before the engine
+   ends (a stop string matched), its call is cancelled. Back-pressure: above the stream's high-water mark the engine calls are paused until it is writable again. */
+#include "sidecar/flow/flow.h"
+
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "sidecar/metrics.h"
+
+enum { QUEUE_HIGH_WATER = 256 << 10 };
+
+void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
+{
+	f->encoder->event(f->encoder_state, ev, &f->l->scratch_buf);
+}
+
+/* length -1: as long as it takes (a streamed answer). */
+static void send_head(struct kp_flow *f, int64_t length)
+{
+	const struct kp_header headers[] = { { KP_S("content-type"), kp_str_c(f->encoder->content_type) }, { KP_S("x-request-id"), f->turn.id },
+		{ KP_S("cache-control"), KP_S("no-cache") }, { KP_S("x-accel-buffering"), KP_S("no") } };
+	f->has_head = true;
+	kp_stream_respond(f->stream, 200, headers, KP_LEN(headers), length);
+}
+
+static void pause_all(struct kp_flow *f)
+{
+	f->is_paused = true;
+	for (size_t i = 0; i < f->n_gens; i++) {
+		if (f->gens[i].call) {
+			f->gens[i].lane->engine->ops->pause(f->gens[i].call, true);
+		}
+	}
+}
+
+void kp_flow_flush(struct kp_flow *f)
+{
+	struct kp_buf *out = &f->l->scratch_buf;
+	if (out->failed) {
+		struct kp_err err;
+		kp_err_set(&err, KP_RESOURCE_EXHAUSTED, "an answer of more than %zu bytes at once", out->max);
+		kp_buf_reset(out);
+		kp_flow_fail(f, &err);
+		return;
+	}
+	if (out->n == 0 || !f->stream) {
+		kp_buf_reset(out);
+		return;
+	}
+	if (!f->has_head) {
+		send_head(f, f->encoder->is_streamed ? -1 : (int64_t)out->n);
+	}
+	kp_stream_write(f->stream, kp_buf_str(out));
+	kp_buf_reset(out);
+	f->active_ns = kp_loop_now(f->l->loop);
+	if (!f->is_paused && kp_stream_queued(f->stream) > QUEUE_HIGH_WATER) {
+		pause_all(f);
+	}
+}
+
+static void open_choice(struct kp_flow *f, uint32_t index)
+{
+	if (!f->choices[index].is_open) {
+		f->choices[index].is_open = true;
+		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_ROLE, .choice = index });
+	}
+}
+
+static void finish_choice(struct kp_gen *g, uint32_t index, const struct kp_engine_delta *d)
+{
+	struct kp_flow *f = g->flow;
+	struct kp_choice *c = &f->choices[index];
+	struct kp_event ev = { .kind = KP_EV_FINISH, .choice = index };
+	ev.finish.reason = d->finish;
+	if (c->stop.matched >= 0) {
+		ev.finish.reason = KP_FINISH_STOP;
+		ev.finish.stop_text = kp_stop_text(f->stops, c->stop.matched);
+	} else if (d->has_matched_id) {
+		ev.finish.has_stop_id = true;
+		ev.finish.stop_id = d->matched_id;
+	}
+	c->is_done = true;
+	g->choices_left--;
+	f->completion_tokens += c->n_tokens;
+	kp_flow_emit(f, &ev);
+}
+
+/* Log-probabilities of the delta's tokens; `n` of them belong to the answer. */
+static int emit_logprobs(struct kp_flow *f, uint32_t index, const struct kp_engine_delta *d, size_t n, struct kp_err *err)
+{
+	const struct kp_tokenizer *t = f->revision->text->tokenizer;
+	struct kp_choice *c = &f->choices[index];
+	size_t total = n, chars = c->n_chars;
+	for (size_t i = 0; i < n; i++) {
+		total += d->logprobs[i].n_top;
+	}
+	struct kp_event_logprob *items = kp_try_malloc(total * sizeof(*items)), *tops = items + n;
+	if (!items) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "out of memory for log-probabilities");
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct kp_token_logprob *p = &d->logprobs[i];
+		uint32_t n_top = KP_MIN(p->n_top, (uint32_t)f->turn.sampling.logprobs);
+		items[i] = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->id), .logprob = p->logprob, .id = p->id, .top = tops, .n_top = n_top,
+			.text_offset = (uint32_t)chars };
+		chars += kp_utf8_count(items[i].bytes);
+		for (uint32_t k = 0; k < n_top; k++) {
+			*tops++ = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->top[k].id), .logprob = p->top[k].logprob, .id = p->top[k].id };
+		}
+	}
+	struct kp_event ev = { .kind = KP_EV_LOGPROBS, .choice = index };
+	ev.logprobs.items = items;
+	ev.logprobs.n = n;
+	kp_flow_emit(f, &ev);
+	kp_mem_free(items);
+	return 0;
+}
+
+/* The delta's ids through detokenizer and stop strings into `text`; *ret_n: how many ids were used (all, unless a stop string matched). */
+static int detokenize(struct kp_flow *f, struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text, size_t *ret_n, struct kp_err *err)
+{
+	struct kp_buf *piece = text;
+	KP_AUTO(buf) struct kp_buf raw;
+	kp_buf_init(&raw, 1 << 20);
+	if (f->stops) {
+		piece = &raw;
+	}
+	for (size_t i = 0; i < d->n_ids; i++) {
+		if (kp_detok_feed(&c->detok, d->ids[i], piece, err)) {
+			return kp_err_wrap(err, "engine `%s`", f->revision->engine);
+		}
+		c->n_tokens++;
+		if (f->stops) {
+			bool hit = kp_stop_feed(&c->stop, kp_buf_str(&raw), f->turn.sampling.include_stop_str, text);
+			kp_buf_reset(&raw);
+			if (hit) {
+				*ret_n = i + 1;
+				return 0;
+			}
+		}
+	}
+	*ret_n = d->n_ids;
+	return 0;
+}
+
+static void first_token(struct kp_flow *f)
+{
+	if (!f->first_ns) {
+		f->first_ns = kp_now_ns();
+		kp_metrics_first_token(f->l->gateway, f);
+	}
+}
+
+void kp_flow_delta(struct kp_gen *g, const struct kp_engine_delta *d)
+{
+	struct kp_flow *f = g->flow;
+	uint32_t index = g->base + d->choice;
+	struct kp_choice *c = &f->choices[index];
+	struct kp_err err;
+	KP_AUTO(buf) struct kp_buf text;
+	size_t n_used = 0;
+	g->engine_left -= d->finish != KP_FINISH_NONE;
+	if (f->is_over || c->is_done) {
+		return;
+	}
+	kp_buf_init(&text, 1 << 20);
+	first_token(f);
+	open_choice(f, index);
+	g->cached_tokens = KP_MAX(g->cached_tokens, d->cached_tokens);
+	if (detokenize(f, c, d, &text, &n_used, &err)) {
+		kp_buf_reset(&f->l->scratch_buf);
+		kp_flow_fail(f, &err);
+		return;
+	}
+	bool is_end = c->stop.matched >= 0 || d->finish != KP_FINISH_NONE;
+	if (is_end && c->stop.matched < 0) {
+		KP_AUTO(buf) struct kp_buf tail;
+		kp_buf_init(&tail, 64);
+		kp_detok_finish(&c->detok, &tail);
+		kp_stop_feed(&c->stop, kp_buf_str(&tail), f->turn.sampling.include_stop_str, &text);
+		kp_stop_finish(&c->stop, &text);
+	}
+	if (f->turn.want_logprobs && d->logprobs && n_used && emit_logprobs(f, index, d, n_used, &err)) {
+		kp_flow_fail(f, &err);
+		return;
+	}
+	if (text.n || f->turn.want_logprobs) {
+		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_TEXT, .choice = index, .text = kp_buf_str(&text) });
+		c->n_chars += (uint32_t)kp_utf8_count(kp_buf_str(&text));
+	}
+	if (is_end) {
+		finish_choice(g, index, d);
+	}
+	if (f->encoder->is_streamed) {
+		kp_flow_flush(f);
+	}
+	if (!f->is_over && g->choices_left == 0 && g->engine_left > 0) { /* ended here, the engine would go on */
+		kp_gen_stop(g);
+		if (--f->gens_left == 0) {
+			kp_flow_complete(f);
+		}
+	}
+}
+
+void kp_flow_complete(struct kp_flow *f)
+{
+	struct kp_event ev = { .kind = KP_EV_USAGE };
+	for (size_t i = 0; i < f->n_gens; i++) {
+		ev.usage.prompt_tokens += (uint32_t)f->gens[i].ids.n;
+		ev.usage.cached_tokens += f->gens[i].cached_tokens;
+	}
+	ev.usage.completion_tokens = f->completion_tokens;
+	kp_flow_emit(f, &ev);
+	f->encoder->end(f->encoder_state, &f->l->scratch_buf);
+	kp_flow_flush(f);
+	if (f->is_over) {
+		return;
+	}
+	f->is_over = true;
+	kp_timer_stop(f->l->loop, &f->timer);
+	kp_metrics_request(f->l->gateway, f, 200);
+	if (f->stream) {
+		kp_stream_finish(f->stream);
+	}
+}

@@ -1,0 +1,160 @@
+/* DESIGN: the stages before an engine runs. Cheap checks come first: limits, then the model, then the prompt's size in bytes, and only then rendering and tokenizing. */
+#include "sidecar/flow/flow.h"
+
+#include "base/clock.h"
+#include "sidecar/metrics.h"
+
+enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err)
+{
+	struct kp_gateway *g = f->l->gateway;
+	int n = atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_relaxed) + 1;
+	f->is_counted = true;
+	if ((uint32_t)n > g->config.max_requests) {
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "too many requests in flight (at most %u)", g->config.max_requests);
+		err->reason = "too_many_requests";
+		return KP_STEP_FAIL;
+	}
+	return KP_STEP_NEXT;
+}
+
+enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
+{
+	f->model = kp_gwloop_model(f->l, f->turn.model, err);
+	if (!f->model) {
+		return KP_STEP_FAIL;
+	}
+	f->snapshot = kp_snapshot_ref(f->l->snapshot);
+	f->revision = kp_pick_revision(f->model, &f->l->rng);
+	size_t n_prompts = f->turn.kind == KP_TURN_CHAT ? 1 : f->turn.n_prompts;
+	f->gens = kp_arena_calloc(f->turn.arena, n_prompts, sizeof(*f->gens));
+	f->choices = kp_arena_calloc(f->turn.arena, n_prompts * f->turn.sampling.n, sizeof(*f->choices));
+	if (!f->gens || !f->choices) {
+		kp_arena_full(err, "choices");
+		return KP_STEP_FAIL;
+	}
+	f->n_gens = f->gens_left = n_prompts;
+	for (size_t i = 0; i < n_prompts; i++) {
+		kp_ids_init(&f->gens[i].ids, KP_FLOW_MAX_PROMPT_IDS);
+		f->gens[i].flow = f;
+		f->gens[i].base = (uint32_t)i * f->turn.sampling.n;
+		f->gens[i].choices_left = f->gens[i].engine_left = f->turn.sampling.n;
+	}
+	return KP_STEP_NEXT;
+}
+
+/* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only what the flow owns and what is immutable. */
+static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int64_t now_wall_ns, struct kp_err *err)
+{
+	const struct kp_text_stack *t = f->revision->text;
+	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens };
+	if (f->turn.kind == KP_TURN_CHAT) {
+		opts.policy = t->policy;
+		if (kp_text_stack_render(t, &f->turn, now_wall_ns, &f->gens[0].text, err)) {
+			return -1;
+		}
+		return kp_tokenizer_encode(t->tokenizer, scratch, &f->gens[0].text, &opts, &f->gens[0].ids, err);
+	}
+	for (size_t i = 0; i < f->n_gens; i++) {
+		const struct kp_prompt *p = &f->turn.prompts[i];
+		struct kp_gen *g = &f->gens[i];
+		if (p->ids) {
+			for (size_t k = 0; k < p->n_ids; k++) {
+				kp_ids_add(&g->ids, p->ids[k]);
+			}
+			if (g->ids.failed) {
+				return kp_err_param(err, "prompt", "`prompt`: more than %d tokens", KP_FLOW_MAX_PROMPT_IDS);
+			}
+			continue;
+		}
+		g->text = kp_text_trusted(p->text);
+		if (kp_tokenizer_encode(t->tokenizer, scratch, &g->text, &opts, &g->ids, err)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static void work(struct kp_job *job)
+{
+	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
+	struct kp_token_scratch *scratch = kp_token_scratch_create(1 << 20);
+	f->job_err = KP_ERR_INIT;
+	if (make_prompts(f, scratch, f->turn.created_s * KP_NS_PER_S, &f->job_err) == 0) {
+		f->job_err.code = KP_OK;
+	}
+	kp_token_scratch_destroy(scratch);
+}
+
+static void work_done(struct kp_msg *msg)
+{
+	struct kp_job *job = KP_CONTAINER(msg, struct kp_job, done);
+	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
+	kp_flow_resume(f, f->job_err.code == KP_OK ? NULL : &f->job_err);
+}
+
+enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err)
+{
+	if (f->body.n < KP_FLOW_OFFLOAD_BYTES) {
+		return make_prompts(f, f->l->scratch, f->turn.created_s * KP_NS_PER_S, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
+	}
+	f->job = (struct kp_job){ .done = { .run = work_done }, .work = work, .reply = kp_loop_mailbox(f->l->loop) };
+	if (!kp_workers_submit(f->l->gateway->workers, &f->job)) {
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "too many long prompts are being read, try again");
+		err->reason = "too_many_requests";
+		return KP_STEP_FAIL;
+	}
+	return KP_STEP_WAIT;
+}
+
+/* Does the prompt with what may be generated fit into the model's context? */
+static int fit_one(struct kp_flow *f, struct kp_gen *g, struct kp_err *err)
+{
+	const struct kp_revision *r = f->revision;
+	const char *param = f->turn.kind == KP_TURN_CHAT ? "messages" : "prompt";
+	struct kp_sampling *s = &f->turn.sampling;
+	if (g->ids.n == 0) {
+		return kp_err_param(err, param, "`%s`: the prompt has no tokens", param);
+	}
+	for (size_t i = 0; r->vocab_size && i < g->ids.n; i++) {
+		if (g->ids.p[i] >= r->vocab_size) {
+			return kp_err_param(err, param, "`%s`: token id %u is not below the model's vocabulary size %u", param, g->ids.p[i], r->vocab_size);
+		}
+	}
+	if (!r->max_context) {
+		return 0;
+	}
+	size_t wanted = s->set & KP_SET_MAX_TOKENS ? s->max_tokens : 1;
+	if (g->ids.n + wanted > r->max_context) {
+		kp_err_param(err, param, "this model's maximum context length is %u tokens, but the request needs %zu (%zu in the %s, %zu for the completion)", r->max_context,
+			g->ids.n + wanted, g->ids.n, param, wanted);
+		err->reason = "context_length_exceeded";
+		return -1;
+	}
+	return 0;
+}
+
+enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
+{
+	const struct kp_sampling *s = &f->turn.sampling;
+	for (size_t i = 0; i < f->n_gens; i++) {
+		if (fit_one(f, &f->gens[i], err)) {
+			return KP_STEP_FAIL;
+		}
+	}
+	for (size_t i = 0; i < s->n_logit_bias && f->revision->vocab_size; i++) {
+		if (s->logit_bias[i].id >= f->revision->vocab_size) {
+			kp_err_param(err, "logit_bias", "`logit_bias`: token id %u is not below the model's vocabulary size %u", s->logit_bias[i].id, f->revision->vocab_size);
+			return KP_STEP_FAIL;
+		}
+	}
+	if (s->n_stop && kp_stop_set_create(f->turn.arena, s->stop, s->n_stop, &f->stops, err)) {
+		return KP_STEP_FAIL;
+	}
+	f->n_choices = f->n_gens * s->n;
+	for (size_t i = 0; i < f->n_choices; i++) {
+		kp_detok_init(&f->choices[i].detok, f->revision->text->tokenizer, s->skip_special_tokens);
+		kp_stop_init(&f->choices[i].stop, f->stops);
+	}
+	f->encoder_state = f->encoder->open(&f->turn, f->n_choices, err);
+	return f->encoder_state ? KP_STEP_NEXT : KP_STEP_FAIL;
+}

@@ -1,0 +1,183 @@
+/* DESIGN: builds the parts in the order they depend on each other and takes them down in reverse. Shutdown: not ready (and, for --drain-settle, still accepting, until those who send
+   requests have noticed) -> stop accepting, let requests finish -> end what is left at --drain-timeout -> join every thread, free everything. */
+#include "sidecar/gateway.h"
+
+#include "base/clock.h"
+#include "net/tls.h"
+#include "obs/log.h"
+#include "sidecar/admin/admin.h"
+#include "sidecar/control/control.h"
+#include "sidecar/gwloop.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { MAX_QUEUED_JOBS = 256 };
+
+/* Thousands of connections need as many descriptors: take what the hard limit allows. */
+static void raise_file_limit(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+/* Every loop listens on every address; the first one settles what port 0 means. */
+static int listen_one(struct kp_gateway *g, const char *address, struct kp_err *err)
+{
+	char actual[300];
+	kp_str host = kp_str_c(address);
+	for (size_t i = 0; i < g->n_loops; i++) {
+		uint16_t port;
+		if (kp_gwloop_listen(g->loops[i], i == 0 ? address : actual, &port, err)) {
+			return -1;
+		}
+		if (i == 0) {
+			ptrdiff_t colon = kp_str_rfind_char(host, ':');
+			snprintf(actual, sizeof(actual), "%" KP_FMT ":%u", KP_ARG(kp_str_sub(host, 0, colon < 0 ? host.n : (size_t)colon)), port);
+		}
+	}
+	kp_log(KP_LOG_INFO, "listening", kp_f_z("address", actual), kp_f_bool("tls", g->tls != NULL));
+	return 0;
+}
+
+static int listen_all(struct kp_gateway *g, struct kp_err *err)
+{
+	uint16_t ports[KP_MAX_LISTEN];
+	size_t n = g->config.n_listen ? 0 : kp_control_target_ports(g->control, ports, KP_MAX_LISTEN);
+	for (size_t i = 0; i < g->config.n_listen; i++) {
+		if (listen_one(g, g->config.listen[i], err)) {
+			return -1;
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		char address[32];
+		snprintf(address, sizeof(address), "127.0.0.1:%u", ports[i]);
+		if (listen_one(g, address, err)) {
+			return -1;
+		}
+	}
+	if (n + g->config.n_listen == 0) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "nothing to listen on: no `--listen`, and the manifests name no InferencePool");
+	}
+	return 0;
+}
+
+static int start_parts(struct kp_gateway *g, struct kp_err *err)
+{
+	const struct kp_tls_opts tls = { .cert_file = g->config.tls_cert, .key_file = g->config.tls_key };
+	if (g->config.tls_cert && !(g->tls = kp_tls_server(&tls, err))) {
+		return -1;
+	}
+	if (kp_control_create(g, &g->control, err)) {
+		return -1;
+	}
+	g->workers = kp_workers_create(g->config.workers, MAX_QUEUED_JOBS);
+	g->loops = kp_xcalloc(g->config.loops, sizeof(*g->loops));
+	for (unsigned i = 0; i < g->config.loops; i++) {
+		if (kp_gwloop_create(g, i, &g->loops[i], err)) {
+			return -1;
+		}
+		g->n_loops++;
+	}
+	if (listen_all(g, err) || kp_admin_start(g, g->config.admin_listen, &g->admin, err)) {
+		return -1;
+	}
+	kp_log(KP_LOG_INFO, "admin listening", kp_f_int("port", kp_admin_port(g->admin)));
+	for (size_t i = 0; i < g->n_loops; i++) {
+		kp_gwloop_start(g->loops[i]);
+	}
+	kp_control_start(g->control);
+	return 0;
+}
+
+int kp_gateway_start(const struct kp_config *config, struct kp_gateway **ret, struct kp_err *err)
+{
+	struct kp_gateway *g = kp_new(struct kp_gateway);
+	g->config = *config;
+	g->metrics = kp_metrics_create();
+	raise_file_limit();
+	if (start_parts(g, err)) {
+		kp_gateway_destroy(g);
+		return -1;
+	}
+	*ret = g;
+	return 0;
+}
+
+void kp_gateway_destroy(struct kp_gateway *g)
+{
+	if (!g) {
+		return;
+	}
+	kp_admin_stop(g->admin);
+	kp_control_destroy(g->control); /* publishes nothing any more */
+	g->control = NULL;
+	kp_workers_destroy(g->workers); /* jobs come back to the loops' mailboxes */
+	for (size_t i = 0; i < g->n_loops; i++) {
+		kp_gwloop_destroy(g->loops[i]);
+	}
+	kp_mem_free(g->loops);
+	kp_tls_unref(g->tls);
+	kp_metrics_destroy(g->metrics);
+	kp_mem_free(g);
+}
+
+/* Sleeps at most ns; true when the last request has ended or (if asked for) a signal came. */
+static bool wait_idle(struct kp_gateway *g, int64_t ns, bool idle_ends_it)
+{
+	int64_t until = kp_now_ns() + ns;
+	const struct timespec step = { .tv_nsec = 10 * KP_NS_PER_MS };
+	while (kp_now_ns() < until) {
+		if (idle_ends_it && atomic_load(&g->in_flight) == 0) {
+			return true;
+		}
+		nanosleep(&step, NULL);
+	}
+	return idle_ends_it && atomic_load(&g->in_flight) == 0;
+}
+
+static void drain(struct kp_gateway *g)
+{
+	atomic_store(&g->draining, true);
+	kp_log(KP_LOG_INFO, "draining", kp_f_int("in_flight", atomic_load(&g->in_flight)));
+	wait_idle(g, g->config.drain_settle_ns, false);
+	for (size_t i = 0; i < g->n_loops; i++) {
+		kp_gwloop_drain(g->loops[i], false);
+	}
+	if (!wait_idle(g, g->config.drain_timeout_ns, true)) {
+		kp_log(KP_LOG_WARN, "drain timeout, ending requests", kp_f_int("in_flight", atomic_load(&g->in_flight)));
+		for (size_t i = 0; i < g->n_loops; i++) {
+			kp_gwloop_drain(g->loops[i], true);
+		}
+		wait_idle(g, KP_NS_PER_S, true);
+	}
+	/* Answers are counted as over when their last byte is queued: give the sockets a moment. */
+	for (int i = 0; i < 200; i++) {
+		size_t open = 0;
+		for (size_t k = 0; k < g->n_loops; k++) {
+			open += kp_http_server_connections(g->loops[k]->server);
+		}
+		if (open == 0) {
+			break;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = 10 * KP_NS_PER_MS }, NULL);
+	}
+}
+
+void kp_gateway_run(struct kp_gateway *g)
+{
+	sigset_t set;
+	int sig;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigwait(&set, &sig); /* main.c blocked them before any thread began */
+	drain(g);
+	kp_log(KP_LOG_INFO, "stopping");
+}

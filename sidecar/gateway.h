@@ -1,0 +1,36 @@
+/* The gateway process: what its threads share, and its life. main.c builds one, runs it, takes it down.
+
+   Threads: N loop threads (struct kp_gwloop each: connections, turns, engine connections), one control thread (manifests, endpoints' health, tokenizers), one admin thread
+   (libwebsockets), the worker pool, the log thread. They share: the configuration, the metrics, the snapshot (by message), the endpoints' counters. */
+#ifndef SIDECAR_GATEWAY_H
+#define SIDECAR_GATEWAY_H
+
+#include "base/workers.h"
+#include "net/loop.h"
+#include "net/server.h"
+#include "obs/metrics.h"
+#include "sidecar/config.h"
+
+struct kp_gateway;
+struct kp_gwloop;
+
+struct kp_gateway {
+	struct kp_config config;
+	struct kp_metrics *metrics;
+	struct kp_workers *workers;
+	struct kp_tls_context *tls; /* NULL: cleartext */
+	struct kp_gwloop **loops;
+	size_t n_loops;
+	struct kp_control *control;
+	struct kp_admin *admin;
+	atomic_int in_flight; /* requests on all loops */
+	atomic_bool draining;
+};
+
+/* Builds everything and listens. On success every thread runs. */
+int kp_gateway_start(const struct kp_config *config, struct kp_gateway **ret, struct kp_err *err) KP_MUST_USE;
+/* Blocks until SIGTERM or SIGINT, drains, takes everything down. */
+void kp_gateway_run(struct kp_gateway *g);
+void kp_gateway_destroy(struct kp_gateway *g);
+
+#endif

@@ -1,0 +1,231 @@
+/* DESIGN: a loop owns what it serves with; the control thread hands it a new snapshot by message, and the loop swaps its pointer. Requests in flight keep the snapshot they began
+   with; a lane goes when neither the current snapshot names its endpoint nor a call runs on it. */
+#include "sidecar/gwloop.h"
+
+#include "base/clock.h"
+#include "engine/vllm.h"
+#include "obs/log.h"
+#include "sidecar/api/http.h"
+#include "sidecar/flow/flow.h"
+
+#include <stdio.h>
+
+enum { SCRATCH_BYTES = 8 << 20, ANSWER_BYTES = 256 << 20 };
+
+int kp_gwloop_create(struct kp_gateway *g, unsigned index, struct kp_gwloop **ret, struct kp_err *err)
+{
+	char name[16];
+	struct kp_gwloop *l = kp_new(struct kp_gwloop);
+	(void)err;
+	snprintf(name, sizeof(name), "loop-%u", index);
+	l->gateway = g;
+	l->loop = kp_loop_create(name);
+	l->scratch = kp_token_scratch_create(SCRATCH_BYTES);
+	kp_rng_seed(&l->rng, (uint64_t)kp_now_ns() + index);
+	kp_list_init(&l->flows);
+	kp_buf_init(&l->scratch_buf, ANSWER_BYTES);
+	const struct kp_http_limits limits = { .max_body_bytes = g->config.max_body_bytes };
+	const struct kp_http_handler handler = { kp_api_request, l };
+	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
+	*ret = l;
+	return 0;
+}
+
+int kp_gwloop_listen(struct kp_gwloop *l, const char *address, uint16_t *ret_port, struct kp_err *err)
+{
+	return kp_http_server_listen(l->server, address, ret_port, err);
+}
+
+static void *thread_main(void *arg)
+{
+	struct kp_gwloop *l = arg;
+	kp_loop_run(l->loop);
+	return NULL;
+}
+
+void kp_gwloop_start(struct kp_gwloop *l)
+{
+	if (pthread_create(&l->thread, NULL, thread_main, l) != 0) {
+		kp_bug(__FILE__, __LINE__, "cannot start a loop thread");
+	}
+	l->is_started = true;
+}
+
+/* --- lanes ------------------------------------------------------------------------------------------------------- */
+
+static void lane_destroy(struct kp_gwloop *l, struct kp_lane *lane)
+{
+	for (size_t i = 0; i < l->n_lanes; i++) {
+		if (l->lanes[i] == lane) {
+			l->lanes[i] = l->lanes[--l->n_lanes];
+			break;
+		}
+	}
+	lane->engine->ops->destroy(lane->engine);
+	kp_endpoint_unref(lane->endpoint);
+	kp_mem_free(lane);
+}
+
+static void sweep(struct kp_defer *d)
+{
+	struct kp_gwloop *l = KP_CONTAINER(d, struct kp_gwloop, sweep);
+	for (size_t i = l->n_lanes; i-- > 0;) {
+		if (l->lanes[i]->calls == 0 && !l->lanes[i]->is_named) {
+			lane_destroy(l, l->lanes[i]);
+		}
+	}
+}
+
+struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
+{
+	struct kp_lane *lane = NULL;
+	for (size_t i = 0; i < l->n_lanes && !lane; i++) {
+		lane = l->lanes[i]->endpoint == e ? l->lanes[i] : NULL;
+	}
+	if (!lane) {
+		const struct kp_engine_vllm_opts opts = { .vocab_size = atomic_load_explicit(&e->vocab_size, memory_order_relaxed) };
+		lane = kp_new(struct kp_lane);
+		lane->endpoint = kp_endpoint_ref(e);
+		lane->engine = kp_engine_vllm_create(l->loop, e->address, &opts);
+		lane->is_named = true;
+		l->lanes = kp_xrealloc(l->lanes, (l->n_lanes + 1) * sizeof(*l->lanes));
+		l->lanes[l->n_lanes++] = lane;
+	}
+	lane->calls++;
+	return lane;
+}
+
+void kp_lane_release(struct kp_gwloop *l, struct kp_lane *lane)
+{
+	KP_BUG_ON(lane->calls == 0);
+	lane->calls--;
+	if (lane->calls == 0 && !lane->is_named) {
+		kp_loop_defer(l->loop, &l->sweep, sweep); /* not now: a callback of its engine may be running */
+	}
+}
+
+static bool names(const struct kp_snapshot *s, const struct kp_endpoint *e)
+{
+	for (size_t i = 0; i < s->n_revisions; i++) {
+		for (size_t k = 0; k < s->revisions[i]->n_endpoints; k++) {
+			if (s->revisions[i]->endpoints[k] == e) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* --- snapshots --------------------------------------------------------------------------------------------------- */
+
+struct publish {
+	struct kp_msg msg;
+	struct kp_gwloop *l;
+	struct kp_snapshot *snapshot;
+};
+
+static void on_publish(struct kp_msg *msg)
+{
+	struct publish *p = KP_CONTAINER(msg, struct publish, msg);
+	struct kp_gwloop *l = p->l;
+	kp_snapshot_unref(l->snapshot);
+	l->snapshot = p->snapshot;
+	for (size_t i = 0; i < l->n_lanes; i++) {
+		l->lanes[i]->is_named = names(l->snapshot, l->lanes[i]->endpoint);
+	}
+	kp_loop_defer(l->loop, &l->sweep, sweep);
+	kp_mem_free(p);
+}
+
+void kp_gwloop_publish(struct kp_gwloop *l, struct kp_snapshot *s)
+{
+	struct publish *p = kp_new(struct publish);
+	*p = (struct publish){ .msg = { .run = on_publish }, .l = l, .snapshot = s };
+	kp_mailbox_post(kp_loop_mailbox(l->loop), &p->msg);
+}
+
+const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct kp_err *err)
+{
+	const struct kp_model *m = l->snapshot ? kp_snapshot_find(l->snapshot, name) : NULL;
+	if (!m) {
+		kp_err_param(err, "model", "the model `%" KP_FMT "` does not exist", KP_ARG(name));
+		err->code = KP_NOT_FOUND;
+		err->reason = "model_not_found";
+		return NULL;
+	}
+	if (!kp_model_text_revision(m)) {
+		const char *why = m->revisions[0]->why_not;
+		kp_err_set(err, KP_UNAVAILABLE, "the model `%" KP_FMT "` is not ready: %s", KP_ARG(name), why ? why : "loading");
+		err->reason = "model_not_ready";
+		return NULL;
+	}
+	return m;
+}
+
+/* --- drain and end ----------------------------------------------------------------------------------------------- */
+
+struct drain {
+	struct kp_msg msg;
+	struct kp_gwloop *l;
+	bool cancel;
+};
+
+static void on_drain(struct kp_msg *msg)
+{
+	struct drain *d = KP_CONTAINER(msg, struct drain, msg);
+	struct kp_gwloop *l = d->l;
+	struct kp_err err;
+	kp_http_server_drain(l->server);
+	if (d->cancel) {
+		kp_err_set(&err, KP_UNAVAILABLE, "the gateway is shutting down");
+		kp_list_each_safe(node, &l->flows) {
+			kp_flow_fail(KP_CONTAINER(node, struct kp_flow, link), &err);
+		}
+	}
+	kp_mem_free(d);
+}
+
+void kp_gwloop_drain(struct kp_gwloop *l, bool cancel)
+{
+	struct drain *d = kp_new(struct drain);
+	*d = (struct drain){ .msg = { .run = on_drain }, .l = l, .cancel = cancel };
+	kp_mailbox_post(kp_loop_mailbox(l->loop), &d->msg);
+}
+
+static void server_gone(void *arg)
+{
+	struct kp_gwloop *l = arg;
+	kp_loop_stop(l->loop);
+}
+
+static void on_stop(struct kp_msg *msg)
+{
+	struct drain *d = KP_CONTAINER(msg, struct drain, msg);
+	struct kp_gwloop *l = d->l;
+	kp_mem_free(d);
+	kp_http_server_destroy(l->server, server_gone, l); /* every flow ends here; those at a worker when it comes back */
+	while (l->n_lanes) {
+		lane_destroy(l, l->lanes[0]);
+	}
+}
+
+void kp_gwloop_destroy(struct kp_gwloop *l)
+{
+	if (!l) {
+		return;
+	}
+	struct drain *d = kp_new(struct drain);
+	*d = (struct drain){ .msg = { .run = on_stop }, .l = l };
+	kp_mailbox_post(kp_loop_mailbox(l->loop), &d->msg);
+	if (l->is_started) {
+		pthread_join(l->thread, NULL);
+	} else {
+		kp_loop_run(l->loop);
+	}
+	kp_snapshot_unref(l->snapshot);
+	kp_loop_destroy(l->loop);
+	kp_mem_free(l->lanes);
+	kp_token_scratch_destroy(l->scratch);
+	kp_buf_fini(&l->scratch_buf);
+	kp_mem_free(l);
+}

@@ -1,0 +1,12 @@
+/* The gateway's own metrics; docs/metrics.md lists them. */
+#ifndef SIDECAR_METRICS_H
+#define SIDECAR_METRICS_H
+
+#include "sidecar/flow/flow.h"
+
+/* A request ended (once per request): what the client got, how long it took, its tokens. */
+void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_status);
+/* The engine's first token arrived. */
+void kp_metrics_first_token(struct kp_gateway *g, const struct kp_flow *f);
+
+#endif

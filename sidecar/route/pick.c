@@ -1,0 +1,94 @@
+/* DESIGN: passes over the endpoints, a handful. Round robin advances one shared counter and takes the k-th of the routable ones, so that the share of one that is down falls evenly
+   on the others. */
+#include "sidecar/route/pick.h"
+
+bool kp_routing_policy_parse(kp_str s, enum kp_routing_policy *ret)
+{
+	if (kp_str_eq(s, KP_S("least_load"))) {
+		*ret = KP_ROUTE_LEAST_LOAD;
+		return true;
+	}
+	if (kp_str_eq(s, KP_S("round_robin"))) {
+		*ret = KP_ROUTE_ROUND_ROBIN;
+		return true;
+	}
+	return false;
+}
+
+static bool is_candidate(const struct kp_endpoint *e, const struct kp_endpoint *avoid)
+{
+	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
+}
+
+static struct kp_endpoint *least_load(struct kp_revision *r, const struct kp_endpoint *avoid, struct kp_rng *rng)
+{
+	struct kp_endpoint *best = NULL;
+	int best_load = 0;
+	uint64_t ties = 0;
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		struct kp_endpoint *e = r->endpoints[i];
+		if (!is_candidate(e, avoid)) {
+			continue;
+		}
+		int load = atomic_load_explicit(&e->in_flight, memory_order_relaxed);
+		if (!best || load < best_load) {
+			best = e;
+			best_load = load;
+			ties = 1;
+		} else if (load == best_load && kp_rng_below(rng, ++ties) == 0) { /* each of k equal ones with chance 1/k */
+			best = e;
+		}
+	}
+	return best;
+}
+
+static struct kp_endpoint *round_robin(struct kp_revision *r, const struct kp_endpoint *avoid)
+{
+	unsigned from = atomic_fetch_add_explicit(&r->turn_counter, 1, memory_order_relaxed);
+	size_t n_candidates = 0;
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		n_candidates += is_candidate(r->endpoints[i], avoid);
+	}
+	if (n_candidates == 0) {
+		return NULL;
+	}
+	size_t k = from % n_candidates;
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		if (is_candidate(r->endpoints[i], avoid) && k-- == 0) {
+			return r->endpoints[i];
+		}
+	}
+	return NULL; /* one went down between the two passes */
+}
+
+struct kp_endpoint *kp_pick(struct kp_revision *r, enum kp_routing_policy policy, const struct kp_endpoint *avoid, struct kp_rng *rng)
+{
+	struct kp_endpoint *e = policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid) : least_load(r, avoid, rng);
+	return e || !avoid ? e : kp_pick(r, policy, NULL, rng);
+}
+
+static size_t n_routable(const struct kp_revision *r)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		n += is_candidate(r->endpoints[i], NULL);
+	}
+	return n;
+}
+
+struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng)
+{
+	struct kp_revision *chosen = NULL;
+	uint64_t seen = 0;
+	if (m->n_revisions == 1) {
+		return kp_model_text_revision(m);
+	}
+	for (size_t i = 0; i < m->n_revisions; i++) {
+		uint64_t n = m->revisions[i]->text ? n_routable(m->revisions[i]) : 0;
+		seen += n;
+		if (n && kp_rng_below(rng, seen) < n) { /* one of `seen` endpoints so far, uniformly */
+			chosen = m->revisions[i];
+		}
+	}
+	return chosen ? chosen : kp_model_text_revision(m);
+}
