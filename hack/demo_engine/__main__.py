@@ -37,7 +37,9 @@ def positive(most):
 
 
 def arguments():
-    cores = len(os.sched_getaffinity(0))
+    # Half the cores: llama.cpp's threads wait for each other by spinning. On cores shared with a busy
+    # gateway and its clients two of them were ten times slower than one.
+    threads = min(max(len(os.sched_getaffinity(0)) // 2, 1), 8)
     parser = argparse.ArgumentParser(
         prog="demo-engine",
         description="llama.cpp behind the gRPC protocol of vLLM, for trying out Kelpie.",
@@ -68,7 +70,7 @@ def arguments():
         default=4,
         help="requests that run at once (default %(default)s); the others wait",
     )
-    add("--threads", type=positive(512), default=min(cores, 8), help="default %(default)s")
+    add("--threads", type=positive(512), default=threads, help="default %(default)s")
     args = parser.parse_args()
     if args.model and not args.name:
         args.name = args.model.stem.lower()

@@ -28,7 +28,7 @@ class Gbnf:
         self.candidates = np.zeros(llama.n_vocab, TOKEN_DATA)
         self.candidates["id"] = np.arange(llama.n_vocab)
         self.sampler = None
-        # llama.cpp's parser calls itself for each parenthesis: tens of thousands overflow the stack.
+        # llama.cpp's parser calls itself for each parenthesis and would overflow the stack.
         depths = itertools.accumulate((c == "(") - (c == ")") for c in text)
         if max(depths, default=0) > MAX_DEPTH:
             raise ValueError(f"grammar: more than {MAX_DEPTH} open parentheses")

@@ -19,7 +19,7 @@ import traceback
 from .llama import Batch
 from .sampling import log_probabilities, top
 
-BATCH = 128  # tokens per step: about 0.3 s for a small model on two cores
+BATCH = 64  # tokens per step, so how long a cancelled job can go on: 0.3 s on one core
 MAX_WAITING = 1024  # choices
 THROUGHPUT_WINDOW = 2.0  # seconds
 HIT_RATE_SAMPLES = 64  # choices

@@ -9,6 +9,7 @@ params = xllamacpp.CommonParams()
 params.model.path = sys.argv[1]
 params.n_ctx = int(sys.argv[2])
 params.n_parallel = 1
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 params.port = 0
 params.warmup = False
 params.verbosity = 0
