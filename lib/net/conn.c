@@ -172,6 +172,7 @@ static void destroy(struct kp_conn *c)
 	}
 	c->state = KP_CONN_DEAD;
 	c->ops = NULL;
+	kp_list_del(&c->finishing);
 	kp_timer_stop(c->loop, &c->timer);
 	kp_loop_undefer(&c->defer);
 	kp_conn_queue_fini(c->loop, &c->out);
@@ -644,6 +645,7 @@ void kp_conn_finish(struct kp_conn *c)
 		return;
 	}
 	c->state = KP_CONN_FINISHING;
+	kp_list_push(&c->loop->finishing, &c->finishing);
 	c->ops = NULL;
 	c->paused = true; /* nothing is read until our last byte has left, or it would cost CPU for
 			     nothing */
@@ -651,6 +653,13 @@ void kp_conn_finish(struct kp_conn *c)
 	kp_timer_start(c->loop, &c->timer, kp_loop_now(c->loop) + FINISH_CHECK_S * KP_NS_PER_S,
 		on_finish_timer);
 	kp_conn_touch(c);
+}
+
+void kp_conn_drop_finishing(struct kp_loop *loop)
+{
+	while (!kp_list_empty(&loop->finishing)) {
+		destroy(KP_CONTAINER(loop->finishing.next, struct kp_conn, finishing));
+	}
 }
 
 /* ---- what it is ---- */

@@ -66,7 +66,8 @@ void kp_timer_start(
 	struct kp_loop *loop, struct kp_timer *t, int64_t due_ns, void (*fn)(struct kp_timer *))
 {
 	t->fn = fn;
-	t->due_ns = due_ns;
+	/* Not in the past, or a timer that is always due would stay in front of all others. */
+	t->due_ns = KP_MAX(due_ns, kp_loop_now(loop));
 	if (t->heap_index) {
 		heap_fix(loop, t->heap_index - 1, t);
 	} else {
@@ -215,6 +216,7 @@ struct kp_loop *kp_loop_create(const char *name)
 	struct kp_loop *loop = kp_new(struct kp_loop);
 	loop->name = kp_xstrdup(name);
 	kp_list_init(&loop->deferred);
+	kp_list_init(&loop->finishing);
 	KP_BUG_ON(uv_loop_init(&loop->uv) != 0);
 	KP_BUG_ON(uv_async_init(&loop->uv, &loop->wake, on_wake) != 0);
 	uv_prepare_init(&loop->uv, &loop->prepare);
@@ -239,6 +241,8 @@ void kp_loop_destroy(struct kp_loop *loop)
 	KP_BUG_ON(atomic_load(&loop->running));
 	/* Messages may still close handles or defer work. */
 	kp_mailbox_destroy(loop->mailbox);
+	run_deferred(loop);
+	kp_conn_drop_finishing(loop);
 	run_deferred(loop);
 	uv_close((uv_handle_t *)&loop->wake, NULL);
 	uv_close((uv_handle_t *)&loop->prepare, NULL);
