@@ -25,9 +25,6 @@ enum {
    reached. */
 int kp_vllm_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
 	const struct kp_sampling *defaults, struct kp_err *err) KP_MUST_USE;
-/* Appends an AbortRequest for one request. */
-void kp_vllm_encode_abort(struct kp_buf *b, kp_str request_id);
-
 /* Log-probabilities under construction: the wire has three parallel lists, we want one. */
 struct kp_vllm_logprobs {
 	struct kp_token_logprob *p;

@@ -159,9 +159,9 @@ static inline void kp_wire_add_str(struct kp_buf *b, uint32_t number, kp_str s)
 	kp_wire_add_varint(b, s.n);
 	kp_buf_add(b, s);
 }
-/* A message inside: `size_t at = kp_wire_begin(b, 4); ...; kp_wire_end(b, at);`. One byte is kept
-   for the length; a body of 128 bytes or more is moved, so write big ones with their length known
-   instead. */
+/* A message or list inside: `size_t at = kp_wire_begin(b, 4); ...; kp_wire_end(b, at);`. One byte
+   is kept for the length; a body of 128 bytes or more is moved by the few bytes more that its
+   length needs. */
 static inline size_t kp_wire_begin(struct kp_buf *b, uint32_t number)
 {
 	kp_wire_add_key(b, number, KP_WIRE_BYTES);
