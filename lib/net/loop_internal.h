@@ -28,6 +28,7 @@ struct kp_loop {
 	heap;             /* smallest due_ns first */
 	int64_t armed_ns; /* what the uv timer waits for, 0: stopped */
 	struct kp_list deferred;
+	struct kp_list finishing; /* connections without an owner that still send their last bytes */
 	int64_t now_ns;
 	bool awake; /* between the first callback of an iteration and the next wait */
 	atomic_int_fast64_t busy_since; /* relaxed: the watchdog only needs a recent value */
@@ -55,5 +56,8 @@ static inline void kp_loop_enter(struct kp_loop *loop)
  * connection holds none. */
 void kp_loop_take_spare(struct kp_loop *loop, struct kp_buf *b, size_t max_bytes);
 void kp_loop_give_spare(struct kp_loop *loop, struct kp_buf *b);
+
+/* conn.c: closes the connections in `finishing`, when the loop ends. */
+void kp_conn_drop_finishing(struct kp_loop *loop);
 
 #endif
