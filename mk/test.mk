@@ -21,12 +21,26 @@ $(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $(FUZZ_MAIN) $$(call extra_of,$(call 
 endef
 $(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
 
+# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*: with lib/engine); grpc_server_* is gRPC core's and knows only lib/base.
+TOOL_SRC := $(shell find tests/tools -name '*.c' 2>/dev/null | LC_ALL=C sort)
+TOOL_BIN := $(TOOL_SRC:%.c=$(B)/%)
+GRPC_LIBS = $(shell pkg-config --libs grpc_unsecure gpr 2>/dev/null) -lpthread
+$(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(call libs_of,net)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,net)
+$(B)/tests/tools/engine_%: $(B)/obj/tests/tools/engine_%.o $(call libs_of,engine)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,engine)
+$(B)/tests/tools/grpc_server_%: $(B)/obj/tests/tools/grpc_server_%.o $(B)/lib/base.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
+
 pick = $(if $(M),$(foreach t,$(1),$(if $(filter $(M),$(call module_of,$(t))),$(t))),$(1))
 UNIT_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(UNIT_SRC)))
 FUZZ_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(FUZZ_SRC)))
 
-# Everything of a variant: programs, tests, fuzz targets.
-everything: all $(UNIT_BIN) $(FUZZ_BIN)
+# Everything of a variant: programs, tests, fuzz targets, test tools.
+everything: all $(UNIT_BIN) $(FUZZ_BIN) $(TOOL_BIN)
 
 check-unit: $(UNIT_BIN) $(if $(filter fuzz,$(V)),,$(FUZZ_BIN)) ## unit and property tests, fuzz regressions (M=module for one)
 	@hack/run-unit $(UNIT_BIN) -- $(if $(filter fuzz,$(V)),,$(FUZZ_BIN))

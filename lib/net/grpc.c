@@ -59,10 +59,10 @@ struct kp_grpc_call {
 	struct kp_timer deadline;
 	int64_t deadline_ns;
 	kp_str path;
-	struct kp_header *metadata; /* checked, "-bin" values encoded */
 	size_t n_metadata;
 	bool wait_for_ready, is_pending, is_over;
-	char memory[]; /* framed request, path, metadata */
+	struct kp_header metadata
+		[]; /* checked, "-bin" values encoded; behind them all bytes: request, path, names, values */
 };
 
 static void work(struct kp_defer *d);
@@ -430,10 +430,8 @@ static kp_str put_value(char **at, const struct kp_header *h)
 static void fill(struct kp_grpc_call *call, kp_str path, const struct kp_header *md, size_t n_md,
 	kp_str message, kp_str *ret_request)
 {
-	char *at = call->memory;
-	call->metadata = (struct kp_header *)(void *)at;
+	char *at = (char *)&call->metadata[n_md];
 	call->n_metadata = n_md;
-	at += n_md * sizeof(*md);
 	unsigned char prefix[KP_GRPC_PREFIX] = { 0, (unsigned char)(message.n >> 24),
 		(unsigned char)(message.n >> 16), (unsigned char)(message.n >> 8),
 		(unsigned char)message.n };
