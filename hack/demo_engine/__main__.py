@@ -37,8 +37,8 @@ def positive(most):
 
 
 def arguments():
-    # Half the cores: llama.cpp's threads wait for each other by spinning. On cores shared with a busy
-    # gateway and its clients two of them were ten times slower than one.
+    # Half the cores: llama.cpp's threads wait for each other by spinning. On two cores shared with
+    # other busy programs two of them were ten times slower than one.
     threads = min(max(len(os.sched_getaffinity(0)) // 2, 1), 8)
     parser = argparse.ArgumentParser(
         prog="demo-engine",
