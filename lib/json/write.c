@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "json/scan.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +107,8 @@ static void number(struct kp_buf *b, double v, bool single)
 	}
 	char text[40], digits[20];
 	/* The program never calls setlocale, so printf and strtod use the C locale. */
-	for (int prec = single ? 6 : 15, last = single ? 9 : 17; prec <= last; prec++) {
+	bool is_subnormal = fabs(v) < (single ? (double)FLT_MIN : DBL_MIN); /* has fewer digits */
+	for (int prec = is_subnormal ? 1 : single ? 6 : 15, last = single ? 9 : 17; prec <= last; prec++) {
 		snprintf(text, sizeof(text), "%.*e", prec - 1, v);
 		double back = strtod(text, NULL);
 		bool same = single ? !((float)back < (float)v) && !((float)back > (float)v) : !(back < v) && !(back > v);

@@ -1,0 +1,57 @@
+/* Reads frames (one letter, a little-endian 32-bit length, that many bytes) and answers each with one line.
+   v: the text as a kp_jv, written back as {"ok":VALUE}, or {"error":"..."}.
+   d: eight bytes, a double: as kp_json_w_f64 writes it. f: four bytes, a float. */
+#include "base/mem.h"
+#include "json/value.h"
+#include "json/write.h"
+
+#include <stdio.h>
+
+static void answer(char kind, kp_str text, struct kp_buf *out)
+{
+	if (kind == 'd') {
+		double v;
+		memcpy(&v, text.p, sizeof(v));
+		kp_json_w_f64(out, v);
+		return;
+	}
+	if (kind == 'f') {
+		float v;
+		memcpy(&v, text.p, sizeof(v));
+		kp_json_w_f32(out, v);
+		return;
+	}
+	struct kp_arena *a = kp_arena_create(64 << 20);
+	struct kp_err err;
+	struct kp_jv v;
+	if (kp_jv_parse(text, a, &v, &err)) {
+		kp_buf_lit(out, "{\"error\":");
+		kp_json_w_str(out, kp_str_c(err.msg));
+	} else {
+		kp_buf_lit(out, "{\"ok\":");
+		kp_jv_write(&v, out);
+	}
+	kp_buf_addc(out, '}');
+	kp_arena_destroy(a);
+}
+
+int main(void)
+{
+	unsigned char head[5];
+	struct kp_buf out;
+	kp_buf_init(&out, 256 << 20);
+	while (fread(head, 1, sizeof(head), stdin) == sizeof(head)) {
+		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 | (size_t)head[4] << 24;
+		char *text = kp_xmalloc(n + 1);
+		if (fread(text, 1, n, stdin) != n) {
+			return 1;
+		}
+		kp_buf_reset(&out);
+		answer((char)head[0], kp_str_n(text, n), &out);
+		kp_buf_addc(&out, '\n');
+		fwrite(out.p, 1, out.n, stdout);
+		kp_free(&text);
+	}
+	kp_buf_fini(&out);
+	return 0;
+}
