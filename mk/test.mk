@@ -21,7 +21,7 @@ $(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $(FUZZ_MAIN) $$(call extra_of,$(call 
 endef
 $(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
 
-# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*: with lib/engine); grpc_server_* is gRPC core's and knows only lib/base.
+# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*, token_*: with that module); grpc_server_* is gRPC core's and knows only lib/base.
 TOOL_SRC := $(shell find tests/tools -name '*.c' 2>/dev/null | LC_ALL=C sort)
 TOOL_BIN := $(TOOL_SRC:%.c=$(B)/%)
 GRPC_LIBS = $(shell pkg-config --libs grpc_unsecure gpr 2>/dev/null) -lpthread
@@ -31,6 +31,9 @@ $(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(call libs_of,net)
 $(B)/tests/tools/engine_%: $(B)/obj/tests/tools/engine_%.o $(call libs_of,engine)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,engine)
+$(B)/tests/tools/token_%: $(B)/obj/tests/tools/token_%.o $(call libs_of,token)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,token)
 $(B)/tests/tools/grpc_server_%: $(B)/obj/tests/tools/grpc_server_%.o $(B)/lib/base.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
@@ -60,6 +63,9 @@ fuzz-smoke: ## 15 s of fuzzing per target (SECONDS_EACH=n for more, M=module)
 test: ## everything that needs no GPU and is not marked slow (./hack/test)
 	./hack/test
 
+check-reproducible: ## the last commit, built twice in different folders, gives the same programs
+	hack/check-reproducible
+
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: everything check-unit check-asan check-tsan fuzz-build fuzz-bins fuzz-smoke test lint
+.PHONY: everything check-unit check-asan check-tsan fuzz-build fuzz-bins fuzz-smoke test check-reproducible lint
