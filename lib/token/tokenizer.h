@@ -14,16 +14,19 @@ struct kp_tokenizer;
 /* Limits at load: 256 MiB of input, 2^22 tokens, 2^23 merges. `bytes` need not outlive the call. */
 int kp_tokenizer_from_gguf(kp_str bytes, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 /* config_json: tokenizer_config.json's text, or KP_STR_NULL: special tokens' roles (bos, eos), add_bos_token. */
-int kp_tokenizer_from_hf(kp_str tokenizer_json, kp_str config_json, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
+int kp_tokenizer_from_hf(kp_str tokenizer_json, kp_str config_json, struct kp_tokenizer **ret,
+	struct kp_err *err) KP_MUST_USE;
 /* What an engine's GetTokenizer or a directory holds: names and contents; picks the format by what is there. */
 struct kp_tokenizer_file {
 	kp_str name, bytes;
 };
-int kp_tokenizer_from_files(const struct kp_tokenizer_file *files, size_t n, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
+int kp_tokenizer_from_files(const struct kp_tokenizer_file *files, size_t n,
+	struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 /* A zip archive as GetTokenizer sends it, at most 256 MiB unpacked, no paths followed. */
 int kp_tokenizer_from_zip(kp_str zip, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 /* A directory or a .gguf file. Blocking. */
-int kp_tokenizer_from_path(const char *path, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
+int kp_tokenizer_from_path(
+	const char *path, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 struct kp_tokenizer *kp_tokenizer_ref(struct kp_tokenizer *t);
 void kp_tokenizer_unref(struct kp_tokenizer *t); /* NULL is fine; any thread */
 KP_AUTO_DEFINE(struct kp_tokenizer, tokenizer, kp_tokenizer_unref);
@@ -31,31 +34,35 @@ KP_AUTO_DEFINE(struct kp_tokenizer, tokenizer, kp_tokenizer_unref);
 /* Facts, valid as long as the tokenizer. */
 #define KP_NO_ID UINT32_MAX
 struct kp_tokenizer_info {
-	size_t vocab_size; /* highest id + 1 */
+	size_t vocab_size;        /* highest id + 1 */
 	kp_id bos, eos, pad, unk; /* KP_NO_ID: none */
-	const kp_id *eog;  /* all end-of-generation ids (eos among them) */
+	const kp_id *eog;         /* all end-of-generation ids (eos among them) */
 	size_t n_eog;
-	bool add_bos;	   /* an encode with special tokens puts bos first */
+	bool add_bos;         /* an encode with special tokens puts bos first */
 	kp_str chat_template; /* KP_STR_NULL: none. Jinja source */
-	kp_str bos_text, eos_text, pad_text, unk_text; /* for the template's variables; empty when absent */
-	kp_str kind;	   /* "gguf:smollm", "hf:bpe", for `explain` and logs */
+	kp_str bos_text, eos_text, pad_text,
+		unk_text;     /* for the template's variables; empty when absent */
+	kp_str kind;          /* "gguf:smollm", "hf:bpe", for `explain` and logs */
 	uint64_t fingerprint; /* of everything that changes ids */
 };
 const struct kp_tokenizer_info *kp_tokenizer_info(const struct kp_tokenizer *t);
 /* The token's bytes (byte-level decoded); KP_STR_NULL when id is no token. */
 kp_str kp_tokenizer_token_bytes(const struct kp_tokenizer *t, kp_id id);
-bool kp_tokenizer_is_special(const struct kp_tokenizer *t, kp_id id); /* skipped by skip_special_tokens */
+bool kp_tokenizer_is_special(
+	const struct kp_tokenizer *t, kp_id id); /* skipped by skip_special_tokens */
 /* Id of an added or ordinary token with exactly this text, KP_NO_ID when there is none. */
 kp_id kp_tokenizer_find(const struct kp_tokenizer *t, kp_str text);
 /* Added tokens in id order, i from 0; false past the end. */
-bool kp_tokenizer_added(const struct kp_tokenizer *t, size_t i, kp_id *ret_id, kp_str *ret_text, bool *ret_special);
+bool kp_tokenizer_added(
+	const struct kp_tokenizer *t, size_t i, kp_id *ret_id, kp_str *ret_text, bool *ret_special);
 
 /* Which added tokens are matched inside text of which origin. Built once per (tokenizer, template, policy), immutable.
    control: ids that count as control tokens (special tokens are always among them). */
 enum kp_text_policy { KP_POLICY_MARKERS = 0, KP_POLICY_PLAIN, KP_POLICY_TRUSTED };
 struct kp_token_policy;
-int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy policy, const kp_id *control, size_t n_control, const kp_id *markers,
-	size_t n_markers, struct kp_token_policy **ret, struct kp_err *err) KP_MUST_USE;
+int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy policy,
+	const kp_id *control, size_t n_control, const kp_id *markers, size_t n_markers,
+	struct kp_token_policy **ret, struct kp_err *err) KP_MUST_USE;
 void kp_token_policy_destroy(struct kp_token_policy *p);
 KP_AUTO_DEFINE(struct kp_token_policy, token_policy, kp_token_policy_destroy);
 
@@ -65,15 +72,17 @@ struct kp_token_scratch *kp_token_scratch_create(size_t max_bytes);
 void kp_token_scratch_destroy(struct kp_token_scratch *s);
 
 struct kp_encode_opts {
-	bool add_special; /* bos/eos as the tokenizer's post-processor says */
+	bool add_special;                     /* bos/eos as the tokenizer's post-processor says */
 	const struct kp_token_policy *policy; /* NULL: TRUSTED everywhere */
 };
 /* Appends the ids of valid UTF-8 text. RESOURCE_EXHAUSTED when ids->max is reached (stops early). Linear in the input, O(n log n) for
    one long piece. Any thread, one scratch per thread (a scratch serves any tokenizer). */
-int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s, const struct kp_text *text, const struct kp_encode_opts *opts,
-	struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
+int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s,
+	const struct kp_text *text, const struct kp_encode_opts *opts, struct kp_ids *ids,
+	struct kp_err *err) KP_MUST_USE;
 /* Whole decode: U+FFFD for invalid bytes, as the reference. */
-int kp_tokenizer_decode(const struct kp_tokenizer *t, const kp_id *ids, size_t n, bool skip_special, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
+int kp_tokenizer_decode(const struct kp_tokenizer *t, const kp_id *ids, size_t n, bool skip_special,
+	struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 
 /* Incremental detokenizer, one per choice, no allocation: holds back at most 3 bytes of an incomplete character. The concatenation of all
    outputs equals kp_tokenizer_decode of all ids. */

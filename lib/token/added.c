@@ -1,0 +1,179 @@
+/* DESIGN: the tokens are sorted by their bytes; at a place where one may begin (two table look-ups say so) the range of tokens
+   that agree with the text is narrowed byte by byte, and the longest one that the policy allows there wins. The leftmost match
+   wins, matches do not overlap, and a match that single_word rejects is skipped whole; lstrip and rstrip widen a match over white
+   space after that. This is what Aho-Corasick with leftmost-longest semantics gives, but the policy can be asked per
+   candidate. Cost: a memchr over text without candidates. */
+#include "token/added.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "token/unicode.h"
+
+#include <stdlib.h>
+
+static int by_text(const void *a, const void *b, void *ctx)
+{
+	const struct kp_added *added = ctx;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	int c = kp_str_cmp(added[x].text, added[y].text);
+	return c ? c : (x > y) - (x < y);
+}
+
+int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n, bool normalized,
+	struct kp_err *err)
+{
+	*m = (struct kp_matcher){ .added = added, .only_first = -1 };
+	m->order = kp_try_malloc((n + 1) * sizeof(*m->order));
+	if (!m->order) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` added tokens", n);
+	}
+	size_t n_first = 0;
+	for (size_t i = 0; i < n; i++) {
+		kp_str t = added[i].text;
+		if (t.n == 0 || !(added[i].flags & KP_ADDED_NORMALIZED) == normalized) {
+			continue;
+		}
+		m->order[m->n++] = (uint32_t)i;
+		uint8_t c = (uint8_t)t.p[0];
+		n_first += !m->first[c];
+		m->first[c] = true;
+		m->only_first = n_first == 1 ? c : -1;
+		if (t.n > 1) {
+			m->second[(uint8_t)t.p[1]] = true;
+		} else {
+			m->has_single = true;
+		}
+	}
+	qsort_r(m->order, m->n, sizeof(*m->order), by_text, (void *)(uintptr_t)added);
+	return 0;
+}
+
+void kp_matcher_fini(struct kp_matcher *m)
+{
+	kp_free(&m->order);
+	m->n = 0;
+}
+
+/* Next place at or after `at` where a token may begin. */
+static size_t candidate(const struct kp_matcher *m, kp_str text, size_t at)
+{
+	const uint8_t *p = (const uint8_t *)text.p;
+	while (at < text.n) {
+		if (m->only_first >= 0) {
+			const uint8_t *q = memchr(p + at, m->only_first, text.n - at);
+			if (!q) {
+				return text.n;
+			}
+			at = (size_t)(q - p);
+		} else if (!m->first[p[at]]) {
+			at++;
+			continue;
+		}
+		if (m->has_single || (at + 1 < text.n && m->second[p[at + 1]])) {
+			return at;
+		}
+		at++;
+	}
+	return text.n;
+}
+
+/* First position in [lo, hi) whose byte at depth d is >= c; all of them are longer than d. */
+static size_t narrow(const struct kp_matcher *m, size_t lo, size_t hi, size_t d, unsigned c)
+{
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if ((uint8_t)m->added[m->order[mid]].text.p[d] < c) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo;
+}
+
+/* The longest allowed token at `at`: its index, or SIZE_MAX. */
+static size_t longest(
+	const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t at)
+{
+	size_t lo = 0, hi = m->n, best = SIZE_MAX;
+	for (size_t d = 0; lo < hi; d++) {
+		size_t index = m->order[lo];
+		if (m->added[index].text.n == d) {
+			if (kp_policy_allows(o, index, at, at + d)) {
+				best = index;
+			}
+			lo++;
+		}
+		if (at + d == text.n) {
+			break;
+		}
+		unsigned c = (uint8_t)text.p[at + d];
+		lo = narrow(m, lo, hi, d, c);
+		hi = narrow(m, lo, hi, d, c + 1);
+	}
+	return best;
+}
+
+static bool is_word_alone(kp_str text, size_t from, size_t to)
+{
+	uint32_t cp;
+	if (from && kp_utf8_decode_last(text.p, from, &cp) && kp_uc_is_word(cp)) {
+		return false;
+	}
+	return to == text.n || !kp_utf8_decode(text.p + to, text.n - to, &cp) || !kp_uc_is_word(cp);
+}
+
+static size_t skip_space_left(kp_str text, size_t at)
+{
+	uint32_t cp;
+	size_t len;
+	while (at && (len = kp_utf8_decode_last(text.p, at, &cp)) &&
+		(kp_uc_class(cp) & KP_UC_SPACE)) {
+		at -= len;
+	}
+	return at;
+}
+
+static size_t skip_space_right(kp_str text, size_t at)
+{
+	uint32_t cp;
+	size_t len;
+	while (at < text.n && (len = kp_utf8_decode(text.p + at, text.n - at, &cp)) &&
+		(kp_uc_class(cp) & KP_UC_SPACE)) {
+		at += len;
+	}
+	return at;
+}
+
+bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
+	struct kp_match_state *state, struct kp_match *ret)
+{
+	if (m->n == 0) {
+		return false;
+	}
+	for (;;) {
+		size_t at = candidate(m, text, state->at);
+		if (at == text.n) {
+			state->at = at;
+			return false;
+		}
+		size_t index = longest(m, o, text, at);
+		if (index == SIZE_MAX) {
+			state->at = at + 1;
+			continue;
+		}
+		const struct kp_added *a = &m->added[index];
+		size_t from = at, to = at + a->text.n;
+		state->at = to;
+		if ((a->flags & KP_ADDED_WORD) && !is_word_alone(text, from, to)) {
+			continue;
+		}
+		if (a->flags & KP_ADDED_LSTRIP) {
+			from = KP_MAX(skip_space_left(text, from), state->done);
+		}
+		if (a->flags & KP_ADDED_RSTRIP) {
+			to = skip_space_right(text, to);
+		}
+		*ret = (struct kp_match){ .from = from, .to = to, .id = a->id };
+		return true;
+	}
+}

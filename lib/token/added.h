@@ -1,0 +1,64 @@
+/* Added tokens: the texts that are cut out before anything else, as Hugging Face's AddedVocabulary does it, restricted by where
+   the text came from (policy.c). Immutable after loading. */
+#ifndef KP_TOKEN_ADDED_H
+#define KP_TOKEN_ADDED_H
+
+#include "core/ids.h"
+#include "core/text.h"
+
+enum {
+	KP_ADDED_SPECIAL = 1,
+	KP_ADDED_NORMALIZED = 2, /* matched in normalized text, after the others */
+	KP_ADDED_LSTRIP = 4,
+	KP_ADDED_RSTRIP = 8,
+	KP_ADDED_WORD = 16, /* single_word */
+};
+
+struct kp_added {
+	kp_str text;  /* as matched (normalized, where KP_ADDED_NORMALIZED) */
+	kp_str shown; /* as written in the file */
+	kp_id id;
+	uint8_t flags;
+};
+
+/* The tokens of one pass, sorted by text: `order` holds indices into the tokenizer's list. */
+struct kp_matcher {
+	const struct kp_added *added;
+	uint32_t *order;
+	size_t n;
+	bool first[256], second[256]; /* bytes that begin a token; bytes that stand second in one */
+	bool has_single;              /* a token of one byte: `second` decides nothing */
+	int only_first;               /* the one first byte, or -1 */
+};
+int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n, bool normalized,
+	struct kp_err *err) KP_MUST_USE;
+void kp_matcher_fini(struct kp_matcher *m);
+
+/* Where text came from. policy NULL: everything is trusted. shift/changes translate places in normalized text. */
+struct kp_token_policy;
+struct kp_nfc_change;
+struct kp_origins {
+	const struct kp_token_policy *policy;
+	const struct kp_run *runs;
+	size_t n_runs;
+	size_t shift;
+	const struct kp_nfc_change *change;
+	size_t n_change;
+};
+/* May the added token with this index stand at [from, to) of the (possibly normalized) text? */
+bool kp_policy_allows(const struct kp_origins *o, size_t index, size_t from, size_t to);
+
+/* Goes through a text: each call gives the next match, with the plain text before it being [*done, ret->from).
+   false: no more; the rest from *done is plain. */
+struct kp_match {
+	size_t from, to;
+	kp_id id;
+};
+struct kp_match_state {
+	size_t at;   /* where the search goes on */
+	size_t done; /* end of the last match, white space that it swallowed included */
+};
+bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
+	struct kp_match_state *state, struct kp_match *ret);
+
+#endif

@@ -1,0 +1,167 @@
+/* Which of 64 bytes are letters, digits, ...: one bit per byte, for the block half of the pre-tokenizers. SSE2 on x86-64, NEON
+   on arm64, byte by byte elsewhere. */
+#ifndef KP_TOKEN_ASCII_H
+#define KP_TOKEN_ASCII_H
+
+#include "base/macros.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+struct kp_ascii {
+	uint64_t letter, digit, space; /* \s: tab, \n, \v, \f, \r, space */
+	uint64_t newline;              /* \n, \r */
+	uint64_t blank;                /* the space character */
+	uint64_t quote;                /* ' */
+	uint64_t upper;                /* A-Z */
+	uint64_t slash;
+	uint64_t high; /* not ASCII; the other bits say nothing there */
+};
+
+#if defined(__SSE2__)
+
+static inline uint64_t kp_ascii_bits(__m128i v, unsigned shift)
+{
+	return (uint64_t)(uint32_t)_mm_movemask_epi8(v) << shift;
+}
+/* Bytes in [from, from + n), n <= 128. */
+static inline __m128i kp_ascii_range(__m128i v, char from, char n)
+{
+	__m128i x = _mm_sub_epi8(
+		v, _mm_set1_epi8((char)(from ^ (char)0x80))); /* [from, ..) becomes [-128, ..) */
+	return _mm_cmplt_epi8(x, _mm_set1_epi8((char)(-128 + n)));
+}
+
+static inline __attribute__((always_inline)) void kp_ascii_load(
+	const uint8_t *p, struct kp_ascii *r, bool upper, bool slash)
+{
+	*r = (struct kp_ascii){ 0 };
+	for (unsigned i = 0; i < 64; i += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + i));
+		__m128i blank = _mm_cmpeq_epi8(v, _mm_set1_epi8(' '));
+		r->letter |= kp_ascii_bits(
+			kp_ascii_range(_mm_or_si128(v, _mm_set1_epi8(0x20)), 'a', 26), i);
+		r->digit |= kp_ascii_bits(kp_ascii_range(v, '0', 10), i);
+		r->space |= kp_ascii_bits(_mm_or_si128(blank, kp_ascii_range(v, 9, 5)), i);
+		r->newline |= kp_ascii_bits(_mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('\n')),
+						    _mm_cmpeq_epi8(v, _mm_set1_epi8('\r'))),
+			i);
+		r->blank |= kp_ascii_bits(blank, i);
+		r->quote |= kp_ascii_bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('\'')), i);
+		r->high |= kp_ascii_bits(v, i);
+		if (upper) {
+			r->upper |= kp_ascii_bits(kp_ascii_range(v, 'A', 26), i);
+		}
+		if (slash) {
+			r->slash |= kp_ascii_bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('/')), i);
+		}
+	}
+}
+
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+
+static inline uint64_t kp_ascii_bits(const uint8x16_t v[4])
+{
+	const uint8x16_t weight = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+	uint8x16_t a = vpaddq_u8(vandq_u8(v[0], weight), vandq_u8(v[1], weight));
+	uint8x16_t b = vpaddq_u8(vandq_u8(v[2], weight), vandq_u8(v[3], weight));
+	a = vpaddq_u8(a, b);
+	a = vpaddq_u8(a, a);
+	return vgetq_lane_u64(vreinterpretq_u64_u8(a), 0);
+}
+static inline uint8x16_t kp_ascii_range(uint8x16_t v, uint8_t from, uint8_t n)
+{
+	return vcltq_u8(vsubq_u8(v, vdupq_n_u8(from)), vdupq_n_u8(n));
+}
+
+static inline __attribute__((always_inline)) void kp_ascii_load(
+	const uint8_t *p, struct kp_ascii *r, bool upper, bool slash)
+{
+	uint8x16_t l[4], d[4], s[4], n[4], b[4], q[4], h[4], u[4], f[4];
+	for (unsigned i = 0; i < 4; i++) {
+		uint8x16_t v = vld1q_u8(p + 16 * i);
+		l[i] = kp_ascii_range(vorrq_u8(v, vdupq_n_u8(0x20)), 'a', 26);
+		d[i] = kp_ascii_range(v, '0', 10);
+		b[i] = vceqq_u8(v, vdupq_n_u8(' '));
+		s[i] = vorrq_u8(b[i], kp_ascii_range(v, 9, 5));
+		n[i] = vorrq_u8(vceqq_u8(v, vdupq_n_u8('\n')), vceqq_u8(v, vdupq_n_u8('\r')));
+		q[i] = vceqq_u8(v, vdupq_n_u8('\''));
+		h[i] = vcgeq_u8(v, vdupq_n_u8(0x80));
+		u[i] = kp_ascii_range(v, 'A', 26);
+		f[i] = vceqq_u8(v, vdupq_n_u8('/'));
+	}
+	*r = (struct kp_ascii){ .letter = kp_ascii_bits(l),
+		.digit = kp_ascii_bits(d),
+		.space = kp_ascii_bits(s),
+		.newline = kp_ascii_bits(n),
+		.blank = kp_ascii_bits(b),
+		.quote = kp_ascii_bits(q),
+		.high = kp_ascii_bits(h),
+		.upper = upper ? kp_ascii_bits(u) : 0,
+		.slash = slash ? kp_ascii_bits(f) : 0 };
+}
+
+#else
+
+static inline void kp_ascii_load(const uint8_t *p, struct kp_ascii *r, bool upper, bool slash)
+{
+	*r = (struct kp_ascii){ 0 };
+	for (unsigned i = 0; i < 64; i++) {
+		uint8_t c = p[i], lower = c | 0x20;
+		r->letter |= (uint64_t)(lower >= 'a' && lower <= 'z') << i;
+		r->digit |= (uint64_t)(c >= '0' && c <= '9') << i;
+		r->space |= (uint64_t)(c == ' ' || (c >= 9 && c <= 13)) << i;
+		r->newline |= (uint64_t)(c == '\n' || c == '\r') << i;
+		r->blank |= (uint64_t)(c == ' ') << i;
+		r->quote |= (uint64_t)(c == '\'') << i;
+		r->high |= (uint64_t)(c >= 0x80) << i;
+		r->upper |= (uint64_t)(upper && c >= 'A' && c <= 'Z') << i;
+		r->slash |= (uint64_t)(slash && c == '/') << i;
+	}
+}
+
+#endif
+
+/* A block's classes, cut at the end of the text and at the first non-ASCII byte; `other`: everything else in ASCII. */
+struct kp_block {
+	struct kp_ascii a;
+	uint64_t other, valid;
+	unsigned n; /* bytes that are looked at */
+	bool all;   /* they end where the text ends */
+};
+static inline __attribute__((always_inline)) void kp_block_load(
+	struct kp_block *b, const uint8_t *p, const uint8_t *end, bool upper, bool slash)
+{
+	kp_ascii_load(p, &b->a, upper, slash);
+	size_t left = (size_t)(end - p);
+	unsigned n = b->a.high ? (unsigned)__builtin_ctzll(b->a.high) : 64;
+	b->all = left <= n;
+	b->n = b->all ? (unsigned)left : n;
+	b->valid = b->n == 64 ? UINT64_MAX : (UINT64_C(1) << b->n) - 1;
+	b->a.letter &= b->valid;
+	b->a.digit &= b->valid;
+	b->a.space &= b->valid;
+	b->a.newline &= b->valid;
+	b->a.blank &= b->valid;
+	b->a.quote &= b->valid;
+	b->a.upper &= b->valid;
+	b->a.slash &= b->valid;
+	b->other = b->valid & ~(b->a.letter | b->a.digit | b->a.space);
+}
+/* Run of bits that ends at the last byte looked at: the bits up to and with its first one are certain, the ones behind it depend on what
+   follows. All ones when the text ends there. */
+static inline uint64_t kp_block_certain(const struct kp_block *b, uint64_t run)
+{
+	if (b->all || !(run >> (b->n - 1))) {
+		return UINT64_MAX;
+	}
+	uint64_t gaps = b->valid & ~run; /* bytes outside of any run */
+	unsigned first =
+		gaps ? 64 - (unsigned)__builtin_clzll(gaps) : 0; /* where the last run begins */
+	return (UINT64_C(2) << first) - 1;
+}
+
+#endif

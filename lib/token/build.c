@@ -1,0 +1,328 @@
+/* DESIGN: the back half of loading, shared by all formats. Token texts are decoded from the byte alphabet into one blob while they
+   are read; everything else is flat arrays over ids. Merges are looked up by their bytes. Temporary memory: the merges as id triples (12
+   bytes each). One thread; the result is immutable and carries a serial number that is never used again in the process. */
+#include "token/internal.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "token/hash.h"
+#include "token/nfc.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_MAX = 64 << 20 };
+
+int kp_build_init(struct kp_build *b, struct kp_err *err)
+{
+	static atomic_uint last_serial;
+	*b = (struct kp_build){ .t = kp_new(struct kp_tokenizer) };
+	kp_ref_init(&b->t->ref);
+	b->t->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
+	b->t->arena = kp_arena_create(ARENA_MAX);
+	b->t->info = (struct kp_tokenizer_info){
+		.bos = KP_NO_ID, .eos = KP_NO_ID, .pad = KP_NO_ID, .unk = KP_NO_ID
+	};
+	kp_bytelevel_init(&b->alphabet);
+	kp_map_init(&b->odd);
+	kp_buf_init(&b->blob, KP_TOKEN_MAX_INPUT);
+	kp_buf_init(&b->pair, 2 * KP_TOKEN_MAX_TEXT);
+	return b->t->serial ? 0
+			    : kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+				      "load tokenizer: no serial numbers left");
+}
+
+void kp_build_fini(struct kp_build *b)
+{
+	kp_tokenizer_unref(b->t);
+	b->t = NULL;
+	kp_buf_fini(&b->blob);
+	kp_buf_fini(&b->pair);
+	kp_map_fini(&b->odd, NULL);
+	kp_vec_fini(&b->merges);
+	kp_vec_fini(&b->added);
+	kp_vec_fini(&b->eog);
+}
+
+/* Room for id in the table of tokens. */
+static int reserve_id(struct kp_build *b, kp_id id, struct kp_err *err)
+{
+	struct kp_vocab *v = &b->t->vocab;
+	if (id >= KP_BPE_MAX_TOKENS - 1) {
+		return kp_err_set(err, KP_TOO_LARGE, "load token `%u`: ids are below %d", id,
+			KP_BPE_MAX_TOKENS - 1);
+	}
+	if (id >= b->cap_tok) {
+		size_t cap = KP_MAX((size_t)1024, b->cap_tok);
+		while (cap <= id) {
+			cap *= 2;
+		}
+		struct kp_tok *p = kp_try_realloc(v->tok, cap * sizeof(*p));
+		if (!p) {
+			return kp_err_set(
+				err, KP_RESOURCE_EXHAUSTED, "load token `%u`: out of memory", id);
+		}
+		memset(p + b->cap_tok, 0, (cap - b->cap_tok) * sizeof(*p));
+		v->tok = p;
+		b->cap_tok = cap;
+	}
+	v->n = KP_MAX(v->n, (size_t)id + 1);
+	return 0;
+}
+
+/* Appends what text decodes to (or text itself) and notes it as the id's bytes. */
+static int put_bytes(struct kp_build *b, kp_id id, kp_str text, uint8_t flags, struct kp_err *err)
+{
+	if (reserve_id(b, id, err)) {
+		return -1;
+	}
+	struct kp_tok *tok = &b->t->vocab.tok[id];
+	size_t at = b->blob.n;
+	if (kp_bytelevel_decode(&b->alphabet, text, &b->blob)) {
+		flags |= flags & KP_TOK_ADDED ? 0 : KP_TOK_WORD;
+	} else {
+		kp_buf_add(&b->blob, text);
+		if (!(flags & KP_TOK_ADDED) &&
+			kp_map_set(&b->odd, text, (void *)((uintptr_t)id + 1))) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"load token `%u`: its text is there twice", id);
+		}
+	}
+	b->t->vocab.blob = b->blob.p;
+	if (kp_buf_finish(&b->blob, "vocabulary", err)) {
+		return -1;
+	}
+	if (text.n > KP_TOKEN_MAX_TEXT) {
+		return kp_err_set(err, KP_TOO_LARGE, "load token `%u`: %zu bytes, at most %d", id,
+			text.n, KP_TOKEN_MAX_TEXT);
+	}
+	*tok = (struct kp_tok){
+		.at = (uint32_t)at, .n = (uint16_t)(b->blob.n - at), .flags = flags | KP_TOK_KNOWN
+	};
+	return 0;
+}
+
+int kp_build_token(struct kp_build *b, kp_id id, kp_str text, struct kp_err *err)
+{
+	if (id < b->t->vocab.n && (b->t->vocab.tok[id].flags & KP_TOK_KNOWN)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "load token `%u`: given twice", id);
+	}
+	return put_bytes(b, id, text, 0, err);
+}
+
+int kp_build_index(struct kp_build *b, struct kp_err *err)
+{
+	return kp_vocab_index(&b->t->vocab, err);
+}
+
+kp_id kp_build_find(struct kp_build *b, kp_str text)
+{
+	kp_buf_reset(&b->pair);
+	if (kp_bytelevel_decode(&b->alphabet, text, &b->pair) && !b->pair.failed) {
+		kp_id id = kp_vocab_find(&b->t->vocab, kp_buf_str(&b->pair));
+		return id == KP_BPE_GAP ? KP_NO_ID : id;
+	}
+	uintptr_t odd = (uintptr_t)kp_map_get(&b->odd, text);
+	return odd ? (kp_id)(odd - 1) : KP_NO_ID;
+}
+
+int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err *err)
+{
+	struct kp_vocab *v = &b->t->vocab;
+	struct kp_merge m = { KP_BPE_GAP, KP_BPE_GAP, KP_BPE_GAP };
+	kp_buf_reset(&b->pair);
+	if (left.n <= KP_TOKEN_MAX_TEXT && right.n <= KP_TOKEN_MAX_TEXT &&
+		kp_bytelevel_decode(&b->alphabet, left, &b->pair)) {
+		size_t cut = b->pair.n;
+		if (kp_bytelevel_decode(&b->alphabet, right, &b->pair) && !b->pair.failed) {
+			kp_str whole = kp_buf_str(&b->pair);
+			m.left = kp_vocab_find(v, kp_str_sub(whole, 0, cut));
+			m.right = kp_vocab_find(v, kp_str_skip(whole, cut));
+			m.product = kp_vocab_find(v, whole);
+		}
+	}
+	if (m.left == KP_BPE_GAP || m.right == KP_BPE_GAP || m.product == KP_BPE_GAP) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"load merge %zu `%" KP_FMT " %" KP_FMT "`: not in the vocabulary",
+			b->merges.n, KP_ARG(kp_str_sub(left, 0, 40)),
+			KP_ARG(kp_str_sub(right, 0, 40)));
+	}
+	if (b->merges.n == KP_BPE_MAX_MERGES) {
+		return kp_err_set(
+			err, KP_TOO_LARGE, "load merges: more than `%d`", KP_BPE_MAX_MERGES);
+	}
+	kp_vec_push(&b->merges, m);
+	return 0;
+}
+
+int kp_build_added(struct kp_build *b, kp_id id, kp_str text, uint8_t flags, struct kp_err *err)
+{
+	if (b->added.n == KP_TOKEN_MAX_ADDED) {
+		return kp_err_set(
+			err, KP_TOO_LARGE, "load added tokens: more than `%d`", KP_TOKEN_MAX_ADDED);
+	}
+	struct kp_added a = { .id = id, .flags = flags };
+	if (kp_arena_dup(b->t->arena, text, &a.shown, err)) {
+		return -1;
+	}
+	a.text = a.shown;
+	uint8_t tok = KP_TOK_ADDED | (flags & KP_ADDED_SPECIAL ? KP_TOK_SPECIAL : 0);
+	if (id < b->t->vocab.n && (b->t->vocab.tok[id].flags & KP_TOK_KNOWN)) {
+		b->t->vocab.tok[id].flags |=
+			tok; /* a vocabulary token keeps its bytes and its merges */
+	} else if (put_bytes(b, id, text, tok, err)) {
+		return -1;
+	}
+	kp_vec_push(&b->added, a);
+	return 0;
+}
+
+int kp_build_eog(struct kp_build *b, kp_id id, struct kp_err *err)
+{
+	for (size_t i = 0; i < b->eog.n; i++) {
+		if (b->eog.p[i] == id) {
+			return 0;
+		}
+	}
+	if (id >= b->t->vocab.n || !(b->t->vocab.tok[id].flags & KP_TOK_KNOWN)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"load end-of-generation token `%u`: no such id", id);
+	}
+	if (b->eog.n == KP_TOKEN_MAX_EOG) {
+		return kp_err_set(err, KP_TOO_LARGE,
+			"load end-of-generation tokens: more than `%d`", KP_TOKEN_MAX_EOG);
+	}
+	kp_vec_push(&b->eog, id);
+	return 0;
+}
+
+/* --- finish ------------------------------------------------------------------------------------------------------ */
+
+static int by_id(const void *a, const void *b)
+{
+	const struct kp_added *x = a, *y = b;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* The text that a normalized added token is matched by. */
+static int normalize_added(struct kp_tokenizer *t, struct kp_added *a, struct kp_err *err)
+{
+	if (!t->nfc || !(a->flags & KP_ADDED_NORMALIZED) || kp_nfc_quick(a->shown)) {
+		return 0;
+	}
+	struct kp_nfc_work work = { 0 };
+	KP_AUTO(buf) struct kp_buf out;
+	kp_buf_init(&out, 4 * KP_TOKEN_MAX_TEXT);
+	int r = kp_nfc(a->shown, &work, &out, err);
+	kp_nfc_work_fini(&work);
+	return r ? -1 : kp_arena_dup(t->arena, kp_buf_str(&out), &a->text, err);
+}
+
+static int finish_added(struct kp_build *b, struct kp_err *err)
+{
+	struct kp_tokenizer *t = b->t;
+	size_t n = b->added.n;
+	t->added = kp_arena_calloc(t->arena, n + 1, sizeof(*t->added));
+	if (!t->added) {
+		return kp_arena_full(err, "added tokens");
+	}
+	t->n_added = n;
+	if (n) {
+		memcpy(t->added, b->added.p, n * sizeof(*t->added));
+		qsort(t->added, n, sizeof(*t->added), by_id);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (i && t->added[i].id == t->added[i - 1].id) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"load added token `%u`: given twice", t->added[i].id);
+		}
+		if (normalize_added(t, &t->added[i], err)) {
+			return -1;
+		}
+	}
+	return kp_matcher_init(&t->raw, t->added, n, false, err) ||
+			       kp_matcher_init(&t->normalized, t->added, n, true, err)
+		       ? -1
+		       : 0;
+}
+
+static uint64_t mix(uint64_t h, const void *p, size_t n)
+{
+	return kp_hash_fold(h, kp_hash_bytes(p, n) ^ n);
+}
+
+static uint64_t fingerprint(const struct kp_build *b)
+{
+	const struct kp_tokenizer *t = b->t;
+	uint64_t h = mix(1, t->pretok.name, strlen(t->pretok.name));
+	unsigned char switches[] = { t->nfc, t->ignore_merges, b->keep_last, b->drop_gaps };
+	h = mix(h, switches, sizeof(switches));
+	h = mix(h, b->blob.p, b->blob.n);
+	h = mix(h, t->vocab.tok, t->vocab.n * sizeof(*t->vocab.tok));
+	h = mix(h, b->merges.p, b->merges.n * sizeof(*b->merges.p));
+	for (size_t i = 0; i < t->n_added; i++) {
+		h = mix(h ^ t->added[i].flags, t->added[i].text.p, t->added[i].text.n);
+		h = mix(h, &t->added[i].id, sizeof(kp_id));
+	}
+	h = mix(h, t->prefix, t->n_prefix * sizeof(kp_id));
+	return mix(h, t->suffix, t->n_suffix * sizeof(kp_id));
+}
+
+/* Text of a special token, as its file has it. */
+static kp_str text_of(const struct kp_tokenizer *t, kp_id id)
+{
+	size_t i = id == KP_NO_ID ? SIZE_MAX : kp_added_index(t, id);
+	if (i != SIZE_MAX) {
+		return t->added[i].shown;
+	}
+	return id == KP_NO_ID ? KP_S("") : kp_tokenizer_token_bytes(t, id);
+}
+
+static void finish_info(struct kp_build *b)
+{
+	struct kp_tokenizer *t = b->t;
+	kp_id *eog = kp_arena_xalloc(t->arena, (b->eog.n + 1) * sizeof(kp_id));
+	if (b->eog.n) {
+		memcpy(eog, b->eog.p, b->eog.n * sizeof(kp_id));
+	}
+	t->info.eog = eog;
+	t->info.n_eog = b->eog.n;
+	t->info.vocab_size = t->vocab.n;
+	t->info.bos_text = text_of(t, t->info.bos);
+	t->info.eos_text = text_of(t, t->info.eos);
+	t->info.pad_text = text_of(t, t->info.pad);
+	t->info.unk_text = text_of(t, t->info.unk);
+	t->info.add_bos = t->n_prefix && t->prefix[0] == t->info.bos;
+	t->info.fingerprint = fingerprint(b);
+}
+
+/* Gives unused memory at the end of an array back. */
+static void *shrink(void *p, size_t bytes)
+{
+	void *q = kp_try_realloc(p, KP_MAX(bytes, (size_t)1));
+	return q ? q : p;
+}
+
+int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err *err)
+{
+	struct kp_tokenizer *t = b->t;
+	if (t->vocab.n == 0) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "load vocabulary: `0` tokens");
+	}
+	t->vocab.tok = shrink(t->vocab.tok, t->vocab.n * sizeof(*t->vocab.tok));
+	t->blob = kp_try_malloc(b->blob.n + 1);
+	if (!t->blob) {
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "load vocabulary: `%zu` bytes", b->blob.n);
+	}
+	memcpy(t->blob, b->blob.p, b->blob.n);
+	t->vocab.blob = t->blob;
+	if (kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last, b->drop_gaps,
+		    err) ||
+		finish_added(b, err)) {
+		return -1;
+	}
+	finish_info(b);
+	*ret = kp_steal(b->t);
+	return 0;
+}

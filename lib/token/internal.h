@@ -1,0 +1,94 @@
+/* What the files of lib/token share: the tokenizer's parts and the loaders' common back half. */
+#ifndef KP_TOKEN_INTERNAL_H
+#define KP_TOKEN_INTERNAL_H
+
+#include "base/map.h"
+#include "base/ref.h"
+#include "base/vec.h"
+#include "token/added.h"
+#include "token/bpe.h"
+#include "token/tokenizer.h"
+
+enum {
+	KP_TOKEN_MAX_INPUT = 256 << 20, /* bytes of a tokenizer's files */
+	KP_TOKEN_MAX_TEXT = UINT16_MAX, /* bytes of one token */
+	KP_TOKEN_MAX_ADDED = 1 << 16,
+	KP_TOKEN_MAX_EOG = 64,
+	KP_TOKEN_MAX_TEMPLATE = 4, /* tokens that a post-processor puts before or after a text */
+};
+
+struct kp_span; /* encode.c */
+/* Splits s into pieces and encodes them; one function per known pattern (pretok_*.c). s is whole between added tokens. */
+typedef void kp_pretok_fn(
+	struct kp_span *e, const uint8_t *p, const uint8_t *end, const uint8_t *readable);
+
+struct kp_pretok {
+	const char *name; /* "gpt2", ... part of the fingerprint */
+	kp_pretok_fn *run;
+};
+
+struct kp_tokenizer {
+	struct kp_refcount ref;
+	uint32_t serial;        /* never reused in a process: keys of scratch caches */
+	struct kp_arena *arena; /* small things: added tokens, strings, eog */
+	char *blob;             /* bytes of all tokens */
+	struct kp_vocab vocab;
+	struct kp_bpe bpe;
+	struct kp_added *added; /* in id order */
+	size_t n_added;
+	struct kp_matcher raw, normalized;
+	bool nfc, ignore_merges;
+	struct kp_pretok pretok;
+	kp_id prefix[KP_TOKEN_MAX_TEMPLATE], suffix[KP_TOKEN_MAX_TEMPLATE];
+	size_t n_prefix, n_suffix;
+	struct kp_tokenizer_info info;
+};
+
+/* Index in t->added of the token with this id, SIZE_MAX when it is no added token. */
+size_t kp_added_index(const struct kp_tokenizer *t, kp_id id);
+
+/* The pre-tokenizers; see pretok.h. */
+extern const struct kp_pretok kp_pretok_gpt2, kp_pretok_gpt2_digits, kp_pretok_cl100k_1,
+	kp_pretok_cl100k_3;
+
+/* GPT-2's byte alphabet. Appends the bytes that valid UTF-8 text stands for; false (nothing appended) when a character is none of it. */
+struct kp_bytelevel {
+	int16_t byte[0x144]; /* by code point; -1: not of the alphabet */
+};
+void kp_bytelevel_init(struct kp_bytelevel *b);
+bool kp_bytelevel_decode(const struct kp_bytelevel *b, kp_str text, struct kp_buf *out);
+
+/* --- loading: build.c ----------------------------------------------------------------------------------------------
+   A loader gives the tokens, calls kp_build_index, gives merges and added tokens, sets what it knows in b->t, and calls
+   kp_build_finish, which makes the tables. On failure kp_build_fini frees everything (it is fine after success too). */
+struct kp_build {
+	struct kp_tokenizer *t;
+	struct kp_bytelevel alphabet;
+	struct kp_buf blob, pair; /* bytes of all tokens; of one merge */
+	struct kp_map odd; /* ids + 1 of the vocabulary's texts that are outside of the alphabet */
+	size_t cap_tok;
+	KP_VEC(struct kp_merge)
+	merges;
+	KP_VEC(struct kp_added)
+	added; /* texts in t->arena */
+	KP_VEC(kp_id)
+	eog;
+	bool keep_last, drop_gaps;
+};
+int kp_build_init(struct kp_build *b, struct kp_err *err) KP_MUST_USE;
+void kp_build_fini(struct kp_build *b);
+/* A token of the vocabulary, text in the byte alphabet; another text is kept as it is and never comes out of a merge. */
+int kp_build_token(struct kp_build *b, kp_id id, kp_str text, struct kp_err *err) KP_MUST_USE;
+int kp_build_index(struct kp_build *b, struct kp_err *err) KP_MUST_USE;
+/* The next merge in rank order, sides as in the file. NOT_FOUND when a side or the product is no token. */
+int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err *err) KP_MUST_USE;
+/* flags: KP_ADDED_*. in_vocab: the id is a vocabulary token's already. The text is copied. */
+int kp_build_added(
+	struct kp_build *b, kp_id id, kp_str text, uint8_t flags, struct kp_err *err) KP_MUST_USE;
+/* Vocabulary token with this text as it stands in the file (KP_NO_ID: none). After kp_build_index. */
+kp_id kp_build_find(struct kp_build *b, kp_str text);
+/* An end-of-generation token; repeated ones count once. */
+int kp_build_eog(struct kp_build *b, kp_id id, struct kp_err *err) KP_MUST_USE;
+int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
+
+#endif

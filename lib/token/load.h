@@ -1,0 +1,22 @@
+/* What the loaders share among themselves. */
+#ifndef KP_TOKEN_LOAD_H
+#define KP_TOKEN_LOAD_H
+
+#include "token/internal.h"
+
+/* Copies the chat template into the tokenizer; KP_STR_NULL: none. */
+int kp_load_template(struct kp_tokenizer *t, kp_str source, struct kp_err *err) KP_MUST_USE;
+
+/* The contents of a zip archive's regular files, names and bytes in the arena; directories are left out, names are labels
+   and never paths. Limits: max_bytes unpacked in all, max_files. Stored and deflated entries only, CRC checked. */
+int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena *a,
+	struct kp_tokenizer_file **ret, size_t *ret_n, struct kp_err *err) KP_MUST_USE;
+
+/* tokenizer.json with its companions (each may be KP_STR_NULL). */
+struct kp_hf_files {
+	kp_str tokenizer, config, generation, chat_template;
+};
+int kp_load_hf(
+	const struct kp_hf_files *files, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
+
+#endif

@@ -1,0 +1,321 @@
+/* DESIGN: text is copied up to the first place where the quick check of UAX #15 fails (a character that NFC may change or compose
+   backwards, or a mark whose class is lower than the one before it); from the last border before it to the next
+   one it is decomposed, reordered and composed. A border stands before a character that is a starter and never takes part in a
+   change. Marks are put in order by counting, so a megabyte of marks takes linear time. Working memory: 5 bytes per code point of
+   the longest such stretch. */
+#include "token/nfc.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "token/unicode.h"
+
+#include <string.h>
+
+bool kp_uc_is_word(uint32_t cp)
+{
+	size_t lo = 0, hi = kp_uc_word_n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (kp_uc_word[mid][1] < cp) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo < kp_uc_word_n && kp_uc_word[lo][0] <= cp;
+}
+
+void kp_nfc_work_fini(struct kp_nfc_work *w)
+{
+	kp_free(&w->cp);
+	kp_free(&w->ccc);
+	kp_free(&w->change);
+	*w = (struct kp_nfc_work){ 0 };
+}
+
+/* Skips bytes below 0xCC: their characters (up to U+02FF) are starters that never change. */
+static size_t skip_plain(const uint8_t *p, size_t at, size_t n)
+{
+	for (;;) {
+		uint64_t x;
+		while (n - at >= 8 &&
+			(memcpy(&x, p + at, 8), !(x & UINT64_C(0x8080808080808080)))) {
+			at += 8;
+		}
+		if (at >= n || p[at] >= 0xcc) {
+			return at;
+		}
+		at++;
+	}
+}
+
+/* First place at or after `at` where the check fails; n when it does not. *ret_border: the last border before that place.
+   `at` must be a border. */
+static size_t find_change(const uint8_t *p, size_t at, size_t n, size_t *ret_border)
+{
+	size_t border = at;
+	unsigned last = 0;
+	for (;;) {
+		size_t from = at;
+		at = skip_plain(p, at, n);
+		if (at != from) {
+			last = 0;
+			border = at - 1;
+			while ((p[border] & 0xc0) == 0x80) {
+				border--;
+			}
+		}
+		if (at >= n) {
+			*ret_border = n;
+			return n;
+		}
+		size_t len;
+		uint8_t kind = kp_uc_nfc(kp_uc_get(p + at, &len));
+		unsigned ccc = kp_uc_nfc_ccc[kind];
+		if (kp_uc_nfc_check[kind] || (ccc && ccc < last)) {
+			*ret_border = border;
+			return at;
+		}
+		if (kind == 0) {
+			border = at;
+		}
+		last = ccc;
+		at += len;
+	}
+}
+
+bool kp_nfc_quick(kp_str s)
+{
+	size_t border;
+	return find_change((const uint8_t *)s.p, 0, s.n, &border) == s.n;
+}
+
+/* The next border after `at`, which is not one. */
+static size_t next_border(const uint8_t *p, size_t at, size_t n)
+{
+	while (at < n) {
+		size_t len;
+		if (kp_uc_nfc(kp_uc_get(p + at, &len)) == 0) {
+			break;
+		}
+		at += len;
+	}
+	return at;
+}
+
+/* --- one stretch ------------------------------------------------------------------------------------------------- */
+
+enum {
+	S_BASE = 0xac00,
+	L_BASE = 0x1100,
+	V_BASE = 0x1161,
+	T_BASE = 0x11a7,
+	L_N = 19,
+	V_N = 21,
+	T_N = 28
+};
+
+static const struct kp_uc_decomposition *decomposition(uint32_t cp)
+{
+	size_t lo = 0, hi = kp_uc_decompose_n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (kp_uc_decompose[mid].cp < cp) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo < kp_uc_decompose_n && kp_uc_decompose[lo].cp == cp ? &kp_uc_decompose[lo] : NULL;
+}
+
+/* 0: the two do not compose. */
+static uint32_t compose(uint32_t a, uint32_t b)
+{
+	if (a >= L_BASE && a < L_BASE + L_N && b >= V_BASE && b < V_BASE + V_N) {
+		return S_BASE + ((a - L_BASE) * V_N + (b - V_BASE)) * T_N;
+	}
+	if (a >= S_BASE && a < S_BASE + L_N * V_N * T_N && (a - S_BASE) % T_N == 0 && b > T_BASE &&
+		b < T_BASE + T_N) {
+		return a + (b - T_BASE);
+	}
+	size_t lo = 0, hi = kp_uc_compose_n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		const struct kp_uc_composition *c = &kp_uc_compose[mid];
+		if (c->first < a || (c->first == a && c->second < b)) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	const struct kp_uc_composition *c = &kp_uc_compose[lo];
+	return lo < kp_uc_compose_n && c->first == a && c->second == b ? c->cp : 0;
+}
+
+static size_t decompose_one(uint32_t cp, uint32_t *out)
+{
+	if (cp >= S_BASE && cp < S_BASE + L_N * V_N * T_N) {
+		uint32_t s = cp - S_BASE, t = s % T_N;
+		out[0] = L_BASE + s / (V_N * T_N);
+		out[1] = V_BASE + s % (V_N * T_N) / T_N;
+		out[2] = T_BASE + t;
+		return t ? 3 : 2;
+	}
+	const struct kp_uc_decomposition *d = decomposition(cp);
+	if (!d) {
+		out[0] = cp;
+		return 1;
+	}
+	memcpy(out, kp_uc_decompose_pool + d->at, d->n * sizeof(*out));
+	return d->n;
+}
+
+/* Stable order by class of the marks [from, to); the upper half of the arrays is scratch. */
+static void order_marks(struct kp_nfc_work *w, size_t from, size_t to, size_t half)
+{
+	if (to - from < 2) {
+		return;
+	}
+	if (to - from <= 16) {
+		for (size_t i = from + 1; i < to; i++) {
+			uint32_t cp = w->cp[i];
+			uint8_t ccc = w->ccc[i];
+			size_t k = i;
+			for (; k > from && w->ccc[k - 1] > ccc; k--) {
+				w->cp[k] = w->cp[k - 1];
+				w->ccc[k] = w->ccc[k - 1];
+			}
+			w->cp[k] = cp;
+			w->ccc[k] = ccc;
+		}
+		return;
+	}
+	size_t start[257] = { 0 };
+	for (size_t i = from; i < to; i++) {
+		start[w->ccc[i] + 1]++;
+	}
+	for (size_t c = 0; c < 256; c++) {
+		start[c + 1] += start[c];
+	}
+	for (size_t i = from; i < to; i++) {
+		size_t k = half + start[w->ccc[i]]++;
+		w->cp[k] = w->cp[i];
+		w->ccc[k] = w->ccc[i];
+	}
+	memcpy(w->cp + from, w->cp + half, (to - from) * sizeof(*w->cp));
+	memcpy(w->ccc + from, w->ccc + half, to - from);
+}
+
+static size_t compose_all(struct kp_nfc_work *w, size_t n)
+{
+	size_t out = 0, starter = SIZE_MAX;
+	unsigned last = 0; /* class of the last mark kept behind the starter; 0: none */
+	for (size_t i = 0; i < n; i++) {
+		uint32_t cp = w->cp[i];
+		unsigned ccc = w->ccc[i];
+		bool reachable = starter != SIZE_MAX && (last == 0 || last < ccc);
+		uint32_t c = reachable ? compose(w->cp[starter], cp) : 0;
+		if (c) {
+			w->cp[starter] = c;
+			continue;
+		}
+		if (ccc == 0) {
+			starter = out;
+			last = 0;
+		} else if (starter != SIZE_MAX) {
+			last = ccc;
+		}
+		w->cp[out++] = cp;
+	}
+	return out;
+}
+
+static int reserve(struct kp_nfc_work *w, size_t points, struct kp_err *err)
+{
+	if (points <= w->cap) {
+		return 0;
+	}
+	size_t bytes;
+	if (!kp_size_mul(points, sizeof(*w->cp), &bytes)) {
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "normalize `%zu` code points", points);
+	}
+	kp_free(&w->cp);
+	kp_free(&w->ccc);
+	w->cap = 0;
+	w->cp = kp_try_malloc(bytes);
+	w->ccc = kp_try_malloc(points);
+	if (!w->cp || !w->ccc) {
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "normalize `%zu` code points", points);
+	}
+	w->cap = points;
+	return 0;
+}
+
+static int stretch(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err)
+{
+	/* A code point of k bytes decomposes into at most 4 (U+0390 and the like: 3 from 2 bytes; Hangul: 3 from 3). */
+	size_t half = 2 * s.n + 4;
+	if (reserve(w, 2 * half, err)) {
+		return -1;
+	}
+	size_t n = 0, marks = 0; /* marks: where the current run of marks began */
+	for (size_t at = 0, len; at < s.n; at += len) {
+		size_t k = decompose_one(kp_uc_get((const uint8_t *)s.p + at, &len), w->cp + n);
+		for (size_t i = 0; i < k; i++, n++) {
+			w->ccc[n] = kp_uc_nfc_ccc[kp_uc_nfc(w->cp[n])];
+			if (w->ccc[n] == 0) {
+				order_marks(w, marks, n, half);
+				marks = n + 1;
+			}
+		}
+	}
+	order_marks(w, marks, n, half);
+	n = compose_all(w, n);
+	for (size_t i = 0; i < n; i++) {
+		kp_utf8_add(out, w->cp[i]);
+	}
+	return 0;
+}
+
+static int note_change(struct kp_nfc_work *w, struct kp_nfc_change c, struct kp_err *err)
+{
+	if (w->n_change == w->cap_change) {
+		size_t cap = KP_MAX(w->cap_change * 2, (size_t)64);
+		void *p = kp_try_realloc(w->change, cap * sizeof(c));
+		if (!p) {
+			return kp_err_set(
+				err, KP_RESOURCE_EXHAUSTED, "normalize `%zu` stretches", cap);
+		}
+		w->change = p;
+		w->cap_change = cap;
+	}
+	w->change[w->n_change++] = c;
+	return 0;
+}
+
+int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err)
+{
+	const uint8_t *p = (const uint8_t *)s.p;
+	w->n_change = 0;
+	for (size_t at = 0; at < s.n;) {
+		size_t border;
+		size_t found = find_change(p, at, s.n, &border);
+		kp_buf_add(out, kp_str_sub(s, at, found == s.n ? s.n : border));
+		if (found == s.n) {
+			break;
+		}
+		size_t end = next_border(p, found, s.n);
+		struct kp_nfc_change c = { .raw_at = border, .raw_n = end - border, .at = out->n };
+		if (stretch(kp_str_sub(s, border, end), w, out, err)) {
+			return -1;
+		}
+		c.n = out->n - c.at;
+		if (note_change(w, c, err)) {
+			return -1;
+		}
+		at = end;
+	}
+	return kp_buf_finish(out, "normalized text", err);
+}
