@@ -12,7 +12,7 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 	snprintf(status, sizeof(status), "%d", http_status);
 	kp_str model = f->model ? kp_str_c(f->model->name) : KP_S("");
 	const struct kp_label labels[] = { { "api", kp_str_c(f->api) }, { "model", model }, { "code", kp_str_c(status) } };
-	uint64_t prompt = 0, completion = f->completion_tokens;
+	uint64_t prompt = 0;
 	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_requests_total", "Requests by API, model and HTTP status (499: the client left).", labels, 3), 1);
 	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_request_duration_seconds", "From the head of a request to its end.", kp_bounds_seconds,
 				     KP_LEN(kp_bounds_seconds), labels, 2),
@@ -20,14 +20,11 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 	if (!f->first_ns) {
 		return; /* no engine worked for it */
 	}
-	for (size_t i = 0; i < f->n_gens; i++) {
-		prompt += f->gens[i].ids.n;
-	}
-	for (size_t i = 0; i < f->n_choices; i++) {
-		completion += f->choices[i].is_done ? 0 : f->choices[i].n_tokens;
+	for (size_t i = 0; i < f->n_prompts; i++) {
+		prompt += f->prompts[i].ids.n;
 	}
 	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_prompt_tokens_total", "Tokens of prompts sent to engines.", labels + 1, 1), prompt);
-	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_completion_tokens_total", "Tokens received from engines.", labels + 1, 1), completion);
+	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_completion_tokens_total", "Tokens received from engines.", labels + 1, 1), f->completion_tokens);
 }
 
 void kp_metrics_first_token(struct kp_gateway *g, const struct kp_flow *f)

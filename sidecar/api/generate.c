@@ -29,12 +29,9 @@ static const struct kp_stream_ops flow_ops = { no_data, no_end, on_writable, on_
 static void make_id(struct kp_flow *f, const char *prefix, kp_str client_id)
 {
 	char random[25];
-	if (client_id.n) {
-		f->turn.id = kp_str_c(kp_arena_strz(f->turn.arena, client_id));
-		return;
-	}
 	kp_random_id(random, 24);
 	f->turn.id = kp_arena_printf(f->turn.arena, "%s%s", prefix, random);
+	f->request_id = client_id.n ? kp_str_c(kp_arena_strz(f->turn.arena, client_id)) : f->turn.id;
 }
 
 static void start(struct kp_api_call *c, enum kp_turn_kind kind, const char *api, const char *prefix, const struct kp_encoder *streamed, const struct kp_encoder *whole)

@@ -62,7 +62,7 @@ static void run_from(struct kp_flow *f, size_t stage)
 			f->is_waiting = true;
 			return;
 		case KP_STEP_FAIL:
-			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->turn.id), kp_f_z("stage", stages[f->stage].name), kp_f_err(&err));
+			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->request_id), kp_f_z("stage", stages[f->stage].name), kp_f_err(&err));
 			kp_flow_fail(f, &err);
 			return;
 		}
@@ -82,8 +82,8 @@ static void destroy(struct kp_flow *f)
 {
 	kp_list_del(&f->link);
 	f->l->n_flows--;
-	for (size_t i = 0; i < f->n_gens; i++) {
-		kp_ids_fini(&f->gens[i].ids);
+	for (size_t i = 0; i < f->n_prompts; i++) {
+		kp_ids_fini(&f->prompts[i].ids);
 	}
 	for (size_t i = 0; i < f->n_choices; i++) {
 		kp_stop_fini(&f->choices[i].stop);
@@ -111,22 +111,22 @@ void kp_flow_resume(struct kp_flow *f, const struct kp_err *err)
 	}
 }
 
-void kp_gen_stop(struct kp_gen *g)
+void kp_choice_stop(struct kp_choice *c)
 {
-	if (g->call) {
-		struct kp_engine_call *call = kp_steal(g->call);
-		struct kp_lane *lane = kp_steal(g->lane);
+	if (c->call) {
+		struct kp_engine_call *call = kp_steal(c->call);
+		struct kp_lane *lane = kp_steal(c->lane);
 		lane->engine->ops->cancel(call);
 		atomic_fetch_sub_explicit(&lane->endpoint->in_flight, 1, memory_order_relaxed);
-		kp_lane_release(g->flow->l, lane);
+		kp_lane_release(c->flow->l, lane);
 	}
 }
 
 static void stop_all(struct kp_flow *f)
 {
 	kp_timer_stop(f->l->loop, &f->timer);
-	for (size_t i = 0; i < f->n_gens; i++) {
-		kp_gen_stop(&f->gens[i]);
+	for (size_t i = 0; i < f->n_choices; i++) {
+		kp_choice_stop(&f->choices[i]);
 	}
 }
 
@@ -142,7 +142,7 @@ void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 		static _Thread_local struct kp_log_limit limit;
 		uint64_t suppressed;
 		if (kp_log_allow(&limit, kp_loop_now(f->l->loop), KP_NS_PER_S, &suppressed)) {
-			kp_log(KP_LOG_WARN, "request failed", kp_f_str("id", f->turn.id), kp_f_str("model", f->turn.model), kp_f_z("code", kp_code_name(err->code)),
+			kp_log(KP_LOG_WARN, "request failed", kp_f_str("id", f->request_id), kp_f_str("model", f->turn.model), kp_f_z("code", kp_code_name(err->code)),
 				kp_f_err(err), kp_f_int("suppressed", (int64_t)suppressed));
 		}
 	}
@@ -166,9 +166,9 @@ void kp_flow_writable(struct kp_flow *f)
 		return;
 	}
 	f->is_paused = false;
-	for (size_t i = 0; i < f->n_gens; i++) {
-		if (f->gens[i].call) {
-			f->gens[i].lane->engine->ops->pause(f->gens[i].call, false);
+	for (size_t i = 0; i < f->n_choices; i++) {
+		if (f->choices[i].call) {
+			f->choices[i].lane->engine->ops->pause(f->choices[i].call, false);
 		}
 	}
 }

@@ -20,23 +20,24 @@ enum {
 
 struct kp_flow;
 
-/* One prompt's run on an engine. */
-struct kp_gen {
-	struct kp_flow *flow;
-	struct kp_text text; /* the prompt (empty when the client sent ids) */
+/* One prompt: its text and ids, shared by its choices. */
+struct kp_flow_prompt {
+	struct kp_text text; /* empty when the client sent ids */
 	struct kp_ids ids;
-	uint32_t base;	     /* its choices are base .. base+n-1 of the flow's */
-	uint32_t choices_left;	 /* not finished for the client */
-	uint32_t engine_left;	 /* not finished by the engine */
-	struct kp_lane *lane;	     /* while call runs */
-	struct kp_engine_call *call; /* NULL: not running */
-	struct kp_endpoint *failed;  /* the last one that refused it, or NULL */
-	unsigned attempts;
+	struct kp_endpoint *endpoint; /* where its first choice went, borrowed from the revision: the others follow, for the engine's prefix cache */
 	uint32_t cached_tokens;
 };
 
-/* One output sequence. */
+/* One output sequence, and the engine call that makes it. `n` choices of a prompt are n calls with one sequence each and seeds that count up, as vLLM itself does it: engines need
+   not know `n`, and one that refuses n > 1 for greedy sampling serves it too. */
 struct kp_choice {
+	struct kp_flow *flow;
+	struct kp_flow_prompt *prompt;
+	uint32_t index;
+	struct kp_lane *lane;	     /* while call runs */
+	struct kp_engine_call *call; /* NULL: not running */
+	struct kp_endpoint *failed;  /* the last one that did not take it, or NULL; compared, never followed */
+	unsigned attempts;
 	struct kp_detok detok;
 	struct kp_stop stop;
 	uint32_t n_tokens;
@@ -56,10 +57,10 @@ struct kp_flow {
 	const struct kp_model *model;
 	struct kp_revision *revision;
 	const struct kp_stop_set *stops;
-	struct kp_gen *gens;
-	size_t n_gens, gens_left;
-	struct kp_choice *choices;
-	size_t n_choices;
+	struct kp_flow_prompt *prompts;
+	size_t n_prompts;
+	struct kp_choice *choices; /* those of prompt 0 first */
+	size_t n_choices, choices_left;
 	size_t stage;
 	struct kp_job job; /* while is_waiting */
 	struct kp_err job_err;
@@ -69,6 +70,7 @@ struct kp_flow {
 	uint32_t completion_tokens;
 	bool is_waiting, has_head, is_over, is_paused, is_counted;
 	const char *api; /* for metrics: "chat", "completions" */
+	kp_str request_id; /* the client's x-request-id, or turn.id: for the answer's header and the log */
 };
 
 struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind);
@@ -92,9 +94,10 @@ void kp_flow_resume(struct kp_flow *f, const struct kp_err *err /* NULL: go on *
 
 /* Sends events and bytes (flow/output.c). */
 void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev);
-void kp_flow_delta(struct kp_gen *g, const struct kp_engine_delta *d);
+void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
 void kp_flow_flush(struct kp_flow *f);
 void kp_flow_complete(struct kp_flow *f);
-void kp_gen_stop(struct kp_gen *g); /* cancels its call, if any */
+void kp_choice_stop(struct kp_choice *c); /* cancels its call, if any */
+void kp_choice_over(struct kp_choice *c);  /* it has had its finish: the last one completes the turn */
 
 #endif

@@ -17,7 +17,7 @@ void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
 /* length -1: as long as it takes (a streamed answer). */
 static void send_head(struct kp_flow *f, int64_t length)
 {
-	const struct kp_header headers[] = { { KP_S("content-type"), kp_str_c(f->encoder->content_type) }, { KP_S("x-request-id"), f->turn.id },
+	const struct kp_header headers[] = { { KP_S("content-type"), kp_str_c(f->encoder->content_type) }, { KP_S("x-request-id"), f->request_id },
 		{ KP_S("cache-control"), KP_S("no-cache") }, { KP_S("x-accel-buffering"), KP_S("no") } };
 	f->has_head = true;
 	kp_stream_respond(f->stream, 200, headers, KP_LEN(headers), length);
@@ -26,9 +26,9 @@ static void send_head(struct kp_flow *f, int64_t length)
 static void pause_all(struct kp_flow *f)
 {
 	f->is_paused = true;
-	for (size_t i = 0; i < f->n_gens; i++) {
-		if (f->gens[i].call) {
-			f->gens[i].lane->engine->ops->pause(f->gens[i].call, true);
+	for (size_t i = 0; i < f->n_choices; i++) {
+		if (f->choices[i].call) {
+			f->choices[i].lane->engine->ops->pause(f->choices[i].call, true);
 		}
 	}
 }
@@ -58,38 +58,34 @@ void kp_flow_flush(struct kp_flow *f)
 	}
 }
 
-static void open_choice(struct kp_flow *f, uint32_t index)
+static void open_choice(struct kp_choice *c)
 {
-	if (!f->choices[index].is_open) {
-		f->choices[index].is_open = true;
-		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_ROLE, .choice = index });
+	if (!c->is_open) {
+		c->is_open = true;
+		kp_flow_emit(c->flow, &(struct kp_event){ .kind = KP_EV_ROLE, .choice = c->index });
 	}
 }
 
-static void finish_choice(struct kp_gen *g, uint32_t index, const struct kp_engine_delta *d)
+static void finish_choice(struct kp_choice *c, const struct kp_engine_delta *d)
 {
-	struct kp_flow *f = g->flow;
-	struct kp_choice *c = &f->choices[index];
-	struct kp_event ev = { .kind = KP_EV_FINISH, .choice = index };
+	struct kp_event ev = { .kind = KP_EV_FINISH, .choice = c->index };
 	ev.finish.reason = d->finish;
 	if (c->stop.matched >= 0) {
 		ev.finish.reason = KP_FINISH_STOP;
-		ev.finish.stop_text = kp_stop_text(f->stops, c->stop.matched);
+		ev.finish.stop_text = kp_stop_text(c->flow->stops, c->stop.matched);
 	} else if (d->has_matched_id) {
 		ev.finish.has_stop_id = true;
 		ev.finish.stop_id = d->matched_id;
 	}
 	c->is_done = true;
-	g->choices_left--;
-	f->completion_tokens += c->n_tokens;
-	kp_flow_emit(f, &ev);
+	kp_flow_emit(c->flow, &ev);
 }
 
-/* Log-probabilities of the delta's tokens; `n` of them belong to the answer. */
-static int emit_logprobs(struct kp_flow *f, uint32_t index, const struct kp_engine_delta *d, size_t n, struct kp_err *err)
+/* Log-probabilities of the first n of the delta's tokens. */
+static int emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, size_t n, struct kp_err *err)
 {
+	struct kp_flow *f = c->flow;
 	const struct kp_tokenizer *t = f->revision->text->tokenizer;
-	struct kp_choice *c = &f->choices[index];
 	size_t total = n, chars = c->n_chars;
 	for (size_t i = 0; i < n; i++) {
 		total += d->logprobs[i].n_top;
@@ -108,7 +104,7 @@ static int emit_logprobs(struct kp_flow *f, uint32_t index, const struct kp_engi
 			*tops++ = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->top[k].id), .logprob = p->top[k].logprob, .id = p->top[k].id };
 		}
 	}
-	struct kp_event ev = { .kind = KP_EV_LOGPROBS, .choice = index };
+	struct kp_event ev = { .kind = KP_EV_LOGPROBS, .choice = c->index };
 	ev.logprobs.items = items;
 	ev.logprobs.n = n;
 	kp_flow_emit(f, &ev);
@@ -117,30 +113,40 @@ static int emit_logprobs(struct kp_flow *f, uint32_t index, const struct kp_engi
 }
 
 /* The delta's ids through detokenizer and stop strings into `text`; *ret_n: how many ids were used (all, unless a stop string matched). */
-static int detokenize(struct kp_flow *f, struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text, size_t *ret_n, struct kp_err *err)
+static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text, size_t *ret_n, struct kp_err *err)
 {
-	struct kp_buf *piece = text;
+	struct kp_flow *f = c->flow;
 	KP_AUTO(buf) struct kp_buf raw;
 	kp_buf_init(&raw, 1 << 20);
-	if (f->stops) {
-		piece = &raw;
-	}
+	*ret_n = d->n_ids;
 	for (size_t i = 0; i < d->n_ids; i++) {
-		if (kp_detok_feed(&c->detok, d->ids[i], piece, err)) {
+		if (kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, err)) {
 			return kp_err_wrap(err, "engine `%s`", f->revision->engine);
 		}
 		c->n_tokens++;
-		if (f->stops) {
-			bool hit = kp_stop_feed(&c->stop, kp_buf_str(&raw), f->turn.sampling.include_stop_str, text);
-			kp_buf_reset(&raw);
-			if (hit) {
-				*ret_n = i + 1;
-				return 0;
-			}
+		f->completion_tokens++;
+		if (!f->stops) {
+			continue;
+		}
+		bool hit = kp_stop_feed(&c->stop, kp_buf_str(&raw), f->turn.sampling.include_stop_str, text);
+		kp_buf_reset(&raw);
+		if (hit) {
+			*ret_n = i + 1;
+			return 0;
 		}
 	}
-	*ret_n = d->n_ids;
 	return 0;
+}
+
+/* What the detokenizer and the stop strings held back, at the engine's end of the choice. */
+static void release_held(struct kp_choice *c, struct kp_buf *text)
+{
+	KP_AUTO(buf) struct kp_buf tail;
+	kp_buf_init(&tail, 64);
+	kp_detok_finish(&c->detok, &tail);
+	if (!kp_stop_feed(&c->stop, kp_buf_str(&tail), c->flow->turn.sampling.include_stop_str, text)) {
+		kp_stop_finish(&c->stop, text);
+	}
 }
 
 static void first_token(struct kp_flow *f)
@@ -151,63 +157,69 @@ static void first_token(struct kp_flow *f)
 	}
 }
 
-void kp_flow_delta(struct kp_gen *g, const struct kp_engine_delta *d)
+/* Events of one delta. */
+static int emit_delta(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err)
 {
-	struct kp_flow *f = g->flow;
-	uint32_t index = g->base + d->choice;
-	struct kp_choice *c = &f->choices[index];
-	struct kp_err err;
+	struct kp_flow *f = c->flow;
 	KP_AUTO(buf) struct kp_buf text;
-	size_t n_used = 0;
-	g->engine_left -= d->finish != KP_FINISH_NONE;
+	size_t n_used;
+	kp_buf_init(&text, 1 << 20);
+	if (detokenize(c, d, &text, &n_used, err)) {
+		return -1;
+	}
+	if (d->finish != KP_FINISH_NONE && c->stop.matched < 0) {
+		release_held(c, &text);
+	}
+	bool has_logprobs = f->turn.want_logprobs && d->logprobs && n_used;
+	if (has_logprobs && emit_logprobs(c, d, n_used, err)) {
+		return -1;
+	}
+	if (text.n || has_logprobs) {
+		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_TEXT, .choice = c->index, .text = kp_buf_str(&text) });
+		c->n_chars += (uint32_t)kp_utf8_count(kp_buf_str(&text));
+	}
+	if (c->stop.matched >= 0 || d->finish != KP_FINISH_NONE) {
+		finish_choice(c, d);
+	}
+	return kp_buf_finish(&text, "text of one engine message", err);
+}
+
+void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
+{
+	struct kp_flow *f = c->flow;
+	struct kp_err err;
 	if (f->is_over || c->is_done) {
 		return;
 	}
-	kp_buf_init(&text, 1 << 20);
 	first_token(f);
-	open_choice(f, index);
-	g->cached_tokens = KP_MAX(g->cached_tokens, d->cached_tokens);
-	if (detokenize(f, c, d, &text, &n_used, &err)) {
-		kp_buf_reset(&f->l->scratch_buf);
+	open_choice(c);
+	c->prompt->cached_tokens = KP_MAX(c->prompt->cached_tokens, d->cached_tokens);
+	if (emit_delta(c, d, &err)) {
 		kp_flow_fail(f, &err);
 		return;
-	}
-	bool is_end = c->stop.matched >= 0 || d->finish != KP_FINISH_NONE;
-	if (is_end && c->stop.matched < 0) {
-		KP_AUTO(buf) struct kp_buf tail;
-		kp_buf_init(&tail, 64);
-		kp_detok_finish(&c->detok, &tail);
-		kp_stop_feed(&c->stop, kp_buf_str(&tail), f->turn.sampling.include_stop_str, &text);
-		kp_stop_finish(&c->stop, &text);
-	}
-	if (f->turn.want_logprobs && d->logprobs && n_used && emit_logprobs(f, index, d, n_used, &err)) {
-		kp_flow_fail(f, &err);
-		return;
-	}
-	if (text.n || f->turn.want_logprobs) {
-		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_TEXT, .choice = index, .text = kp_buf_str(&text) });
-		c->n_chars += (uint32_t)kp_utf8_count(kp_buf_str(&text));
-	}
-	if (is_end) {
-		finish_choice(g, index, d);
 	}
 	if (f->encoder->is_streamed) {
 		kp_flow_flush(f);
 	}
-	if (!f->is_over && g->choices_left == 0 && g->engine_left > 0) { /* ended here, the engine would go on */
-		kp_gen_stop(g);
-		if (--f->gens_left == 0) {
-			kp_flow_complete(f);
-		}
+	if (c->is_done && d->finish == KP_FINISH_NONE && !f->is_over) { /* ended here: the engine would go on */
+		kp_choice_stop(c);
+		kp_choice_over(c);
+	}
+}
+
+void kp_choice_over(struct kp_choice *c)
+{
+	if (--c->flow->choices_left == 0) {
+		kp_flow_complete(c->flow);
 	}
 }
 
 void kp_flow_complete(struct kp_flow *f)
 {
 	struct kp_event ev = { .kind = KP_EV_USAGE };
-	for (size_t i = 0; i < f->n_gens; i++) {
-		ev.usage.prompt_tokens += (uint32_t)f->gens[i].ids.n;
-		ev.usage.cached_tokens += f->gens[i].cached_tokens;
+	for (size_t i = 0; i < f->n_prompts; i++) {
+		ev.usage.prompt_tokens += (uint32_t)f->prompts[i].ids.n;
+		ev.usage.cached_tokens += f->prompts[i].cached_tokens;
 	}
 	ev.usage.completion_tokens = f->completion_tokens;
 	kp_flow_emit(f, &ev);

@@ -25,19 +25,15 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 	}
 	f->snapshot = kp_snapshot_ref(f->l->snapshot);
 	f->revision = kp_pick_revision(f->model, &f->l->rng);
-	size_t n_prompts = f->turn.kind == KP_TURN_CHAT ? 1 : f->turn.n_prompts;
-	f->gens = kp_arena_calloc(f->turn.arena, n_prompts, sizeof(*f->gens));
-	f->choices = kp_arena_calloc(f->turn.arena, n_prompts * f->turn.sampling.n, sizeof(*f->choices));
-	if (!f->gens || !f->choices) {
-		kp_arena_full(err, "choices");
+	f->n_prompts = f->turn.kind == KP_TURN_CHAT ? 1 : f->turn.n_prompts;
+	f->prompts = kp_arena_calloc(f->turn.arena, f->n_prompts, sizeof(*f->prompts));
+	if (!f->prompts) {
+		f->n_prompts = 0;
+		kp_arena_full(err, "prompts");
 		return KP_STEP_FAIL;
 	}
-	f->n_gens = f->gens_left = n_prompts;
-	for (size_t i = 0; i < n_prompts; i++) {
-		kp_ids_init(&f->gens[i].ids, KP_FLOW_MAX_PROMPT_IDS);
-		f->gens[i].flow = f;
-		f->gens[i].base = (uint32_t)i * f->turn.sampling.n;
-		f->gens[i].choices_left = f->gens[i].engine_left = f->turn.sampling.n;
+	for (size_t i = 0; i < f->n_prompts; i++) {
+		kp_ids_init(&f->prompts[i].ids, KP_FLOW_MAX_PROMPT_IDS);
 	}
 	return KP_STEP_NEXT;
 }
@@ -49,14 +45,14 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int
 	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens };
 	if (f->turn.kind == KP_TURN_CHAT) {
 		opts.policy = t->policy;
-		if (kp_text_stack_render(t, &f->turn, now_wall_ns, &f->gens[0].text, err)) {
+		if (kp_text_stack_render(t, &f->turn, now_wall_ns, &f->prompts[0].text, err)) {
 			return -1;
 		}
-		return kp_tokenizer_encode(t->tokenizer, scratch, &f->gens[0].text, &opts, &f->gens[0].ids, err);
+		return kp_tokenizer_encode(t->tokenizer, scratch, &f->prompts[0].text, &opts, &f->prompts[0].ids, err);
 	}
-	for (size_t i = 0; i < f->n_gens; i++) {
+	for (size_t i = 0; i < f->n_prompts; i++) {
 		const struct kp_prompt *p = &f->turn.prompts[i];
-		struct kp_gen *g = &f->gens[i];
+		struct kp_flow_prompt *g = &f->prompts[i];
 		if (p->ids) {
 			for (size_t k = 0; k < p->n_ids; k++) {
 				kp_ids_add(&g->ids, p->ids[k]);
@@ -107,11 +103,11 @@ enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err)
 }
 
 /* Does the prompt with what may be generated fit into the model's context? */
-static int fit_one(struct kp_flow *f, struct kp_gen *g, struct kp_err *err)
+static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, struct kp_err *err)
 {
 	const struct kp_revision *r = f->revision;
 	const char *param = f->turn.kind == KP_TURN_CHAT ? "messages" : "prompt";
-	struct kp_sampling *s = &f->turn.sampling;
+	const struct kp_sampling *s = &f->turn.sampling;
 	if (g->ids.n == 0) {
 		return kp_err_param(err, param, "`%s`: the prompt has no tokens", param);
 	}
@@ -136,8 +132,8 @@ static int fit_one(struct kp_flow *f, struct kp_gen *g, struct kp_err *err)
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 {
 	const struct kp_sampling *s = &f->turn.sampling;
-	for (size_t i = 0; i < f->n_gens; i++) {
-		if (fit_one(f, &f->gens[i], err)) {
+	for (size_t i = 0; i < f->n_prompts; i++) {
+		if (fit_one(f, &f->prompts[i], err)) {
 			return KP_STEP_FAIL;
 		}
 	}
@@ -150,11 +146,21 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 	if (s->n_stop && kp_stop_set_create(f->turn.arena, s->stop, s->n_stop, &f->stops, err)) {
 		return KP_STEP_FAIL;
 	}
-	f->n_choices = f->n_gens * s->n;
-	for (size_t i = 0; i < f->n_choices; i++) {
-		kp_detok_init(&f->choices[i].detok, f->revision->text->tokenizer, s->skip_special_tokens);
-		kp_stop_init(&f->choices[i].stop, f->stops);
+	size_t n = f->n_prompts * s->n;
+	f->choices = kp_arena_calloc(f->turn.arena, n, sizeof(*f->choices));
+	if (!f->choices) {
+		kp_arena_full(err, "choices");
+		return KP_STEP_FAIL;
 	}
-	f->encoder_state = f->encoder->open(&f->turn, f->n_choices, err);
+	f->n_choices = f->choices_left = n;
+	for (size_t i = 0; i < n; i++) {
+		struct kp_choice *c = &f->choices[i];
+		c->flow = f;
+		c->prompt = &f->prompts[i / s->n];
+		c->index = (uint32_t)i;
+		kp_detok_init(&c->detok, f->revision->text->tokenizer, s->skip_special_tokens);
+		kp_stop_init(&c->stop, f->stops);
+	}
+	f->encoder_state = f->encoder->open(&f->turn, n, err);
 	return f->encoder_state ? KP_STEP_NEXT : KP_STEP_FAIL;
 }
