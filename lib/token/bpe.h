@@ -14,7 +14,7 @@ enum {
 	KP_BPE_SMALL = 256, /* bytes that the quadratic merge takes */
 };
 #define KP_BPE_GAP \
-	(KP_BPE_MAX_TOKENS - 1) /* a byte that is no token: merges with nothing, gives no id */
+	(KP_BPE_MAX_TOKENS - 2) /* a byte that is no token: merges with nothing, gives no id */
 
 struct kp_tok {      /* one id; 8 bytes, since decoding reads nothing else */
 	uint32_t at; /* its bytes in the blob */

@@ -48,9 +48,9 @@ void kp_build_fini(struct kp_build *b)
 static int reserve_id(struct kp_build *b, kp_id id, struct kp_err *err)
 {
 	struct kp_vocab *v = &b->t->vocab;
-	if (id >= KP_BPE_MAX_TOKENS - 1) {
-		return kp_err_set(err, KP_TOO_LARGE, "load token `%u`: ids are below %d", id,
-			KP_BPE_MAX_TOKENS - 1);
+	if (id >= KP_BPE_GAP) {
+		return kp_err_set(
+			err, KP_TOO_LARGE, "load token `%u`: ids are below %d", id, KP_BPE_GAP);
 	}
 	if (id >= b->cap_tok) {
 		size_t cap = KP_MAX((size_t)1024, b->cap_tok);

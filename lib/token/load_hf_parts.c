@@ -202,7 +202,7 @@ static int put_template(
 	for (uint32_t i = 0; kp_jv_is(list, KP_JSON_ARRAY) && i < list->n; i++) {
 		uint64_t id;
 		if (list->items[i].type != KP_JSON_NUMBER ||
-			!kp_str_u64(list->items[i].s, KP_BPE_MAX_TOKENS - 2, &id) ||
+			!kp_str_u64(list->items[i].s, KP_BPE_GAP - 1, &id) ||
 			*n == KP_TOKEN_MAX_TEMPLATE) {
 			return refuse(err, "TemplateProcessing token", name);
 		}
@@ -299,7 +299,7 @@ static int added_token(
 	const struct kp_jv *id_value = kp_jv_get(v, KP_S("id"));
 	uint64_t id;
 	if (!content.p || !kp_jv_is(id_value, KP_JSON_NUMBER) ||
-		!kp_str_u64(id_value->s, KP_BPE_MAX_TOKENS - 2, &id)) {
+		!kp_str_u64(id_value->s, KP_BPE_GAP - 1, &id)) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"load added token `%zu`: no content or no id", h->b.added.n);
 	}

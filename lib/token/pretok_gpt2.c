@@ -1,16 +1,37 @@
 /* DESIGN: GPT-2's pattern (Hugging Face `ByteLevel` with use_regex, llama.cpp's default):
      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-   alone, and behind `Digits` with individual_digits (llama.cpp `smollm`), where each number stands alone and white space before it
+   alone, and behind `Digits` with individual_digits (llama.cpp `smollm`, whose Unicode is one version older), where each number stands alone and white space before it
    is at the end of its own split. The scalar half is the pattern read left to right; the block half says the same as
    conditions on neighbouring bytes (tests compare the two). */
 #include "token/ascii.h"
 #include "token/pretok.h"
 
-/* `stop`: the class that ends a split: KP_UC_DIGIT behind Digits, 0 otherwise. */
-static inline size_t piece(const uint8_t *p, const uint8_t *end, unsigned stop)
+/* How characters are classed: KP_UC_* as they are, or as llama.cpp's older tables have them. */
+enum variant { PLAIN, DIGITS, LLAMA_DIGITS };
+
+static inline unsigned class_at(const uint8_t *p, const uint8_t *end, size_t *ret_n, enum variant v)
 {
+	unsigned c = kp_class_at(p, end, ret_n);
+	return v == LLAMA_DIGITS && (c & KP_UC_NEW) ? 0 : c;
+}
+
+/* End of the run whose class has a bit of `any` (or, inverted, none of it). */
+static inline const uint8_t *run_of(
+	const uint8_t *p, const uint8_t *end, unsigned any, bool invert, enum variant v)
+{
+	size_t n;
+	while (p < end && !(class_at(p, end, &n, v) & any) == invert) {
+		p += n;
+	}
+	return p;
+}
+
+static inline size_t piece(const uint8_t *p, const uint8_t *end, enum variant v)
+{
+	/* The class that ends a split. */
+	unsigned stop = v == PLAIN ? 0 : v == DIGITS ? KP_UC_DIGIT : KP_UC_N;
 	size_t n, m = 0;
-	unsigned c = kp_class_at(p, end, &n);
+	unsigned c = class_at(p, end, &n, v);
 	if (c & stop) {
 		return n;
 	}
@@ -24,27 +45,24 @@ static inline size_t piece(const uint8_t *p, const uint8_t *end, unsigned stop)
 	unsigned d = c;
 	if (*p == ' ') {
 		q = p + 1;
-		d = kp_class_at(q, end, &m);
+		d = class_at(q, end, &m, v);
 		if (m == 0 || (d & stop)) {
 			return 1;
 		}
 	}
 	if (d & KP_UC_L) {
-		return (size_t)(kp_run(q, end, KP_UC_L) - p);
+		return (size_t)(run_of(q, end, KP_UC_L, false, v) - p);
 	}
-	if (d & KP_UC_N) {
-		const uint8_t *r = q; /* numbers that Digits does not know, or all without it */
-		while (r < end && (d = kp_class_at(r, end, &m), (d & KP_UC_N) && !(d & stop))) {
-			r += m;
-		}
-		return (size_t)(r - p);
+	if (d & KP_UC_N) { /* never with Digits, which has cut every number out */
+		return (size_t)(run_of(q, end, KP_UC_N, false, v) - p);
 	}
 	if (!(d & KP_UC_SPACE)) {
-		return (size_t)(kp_run_not(q, end, KP_UC_SPACE | KP_UC_L | KP_UC_N | stop) - p);
+		return (size_t)(run_of(q, end, KP_UC_SPACE | KP_UC_L | KP_UC_N | stop, true, v) -
+				p);
 	}
-	if (stop) { /* the run ends its split when a number follows */
-		const uint8_t *r = kp_run(p, end, KP_UC_SPACE);
-		if (r < end && (kp_class_at(r, end, &m) & stop)) {
+	if (stop) { /* white space ends its split when a number follows */
+		const uint8_t *r = run_of(p, end, KP_UC_SPACE, false, v);
+		if (r < end && (class_at(r, end, &m, v) & stop)) {
 			return (size_t)(r - p);
 		}
 	}
@@ -81,15 +99,19 @@ static inline uint64_t starts(const uint8_t *p, const uint8_t *end, bool *ret_al
 	return m & b.valid & kp_block_certain(&b, space);
 }
 
-static size_t piece_gpt2(const uint8_t *p, const uint8_t *end)
+static size_t piece_plain(const uint8_t *p, const uint8_t *end)
 {
-	return piece(p, end, 0);
+	return piece(p, end, PLAIN);
 }
 static size_t piece_digits(const uint8_t *p, const uint8_t *end)
 {
-	return piece(p, end, KP_UC_DIGIT);
+	return piece(p, end, DIGITS);
 }
-static inline uint64_t starts_gpt2(const uint8_t *p, const uint8_t *end, bool *ret_all)
+static size_t piece_llama(const uint8_t *p, const uint8_t *end)
+{
+	return piece(p, end, LLAMA_DIGITS);
+}
+static inline uint64_t starts_plain(const uint8_t *p, const uint8_t *end, bool *ret_all)
 {
 	return starts(p, end, ret_all, false);
 }
@@ -98,16 +120,22 @@ static inline uint64_t starts_digits(const uint8_t *p, const uint8_t *end, bool 
 	return starts(p, end, ret_all, true);
 }
 
-static void run_gpt2(
+static void run_plain(
 	struct kp_span *e, const uint8_t *p, const uint8_t *end, const uint8_t *readable)
 {
-	kp_span_run(e, p, end, readable, starts_gpt2, piece_gpt2);
+	kp_span_run(e, p, end, readable, starts_plain, piece_plain);
 }
 static void run_digits(
 	struct kp_span *e, const uint8_t *p, const uint8_t *end, const uint8_t *readable)
 {
 	kp_span_run(e, p, end, readable, starts_digits, piece_digits);
 }
+static void run_llama(
+	struct kp_span *e, const uint8_t *p, const uint8_t *end, const uint8_t *readable)
+{
+	kp_span_run(e, p, end, readable, starts_digits, piece_llama);
+}
 
-const struct kp_pretok kp_pretok_gpt2 = { "gpt2", run_gpt2 };
+const struct kp_pretok kp_pretok_gpt2 = { "gpt2", run_plain };
 const struct kp_pretok kp_pretok_gpt2_digits = { "gpt2-digits", run_digits };
+const struct kp_pretok kp_pretok_smollm = { "smollm", run_llama };

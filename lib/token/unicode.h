@@ -14,6 +14,7 @@ enum {
 	KP_UC_UPPER = 32,  /* \p{Lu} or \p{Lt} */
 	KP_UC_LOWER = 64,  /* \p{Ll} */
 	KP_UC_DIGIT = 128, /* what the pre-tokenizer Digits splits at (Unicode 17's numbers) */
+	KP_UC_NEW = 256,   /* a letter or number that llama.cpp's tables do not have */
 };
 
 struct kp_uc_decomposition {
@@ -26,7 +27,7 @@ struct kp_uc_composition {
 };
 
 extern const uint8_t kp_uc_class_index[8704];
-extern const uint8_t kp_uc_class_block[];
+extern const uint16_t kp_uc_class_block[];
 extern const uint8_t kp_uc_nfc_index[8704];
 extern const uint8_t kp_uc_nfc_block[];
 extern const uint8_t kp_uc_nfc_ccc[]; /* combining class of a kind */
@@ -41,7 +42,7 @@ extern const uint32_t kp_uc_word[][2]; /* \w, sorted inclusive ranges */
 extern const size_t kp_uc_word_n;
 
 /* KP_UC_* bits of a code point (<= U+10FFFF). */
-static inline uint8_t kp_uc_class(uint32_t cp)
+static inline unsigned kp_uc_class(uint32_t cp)
 {
 	return kp_uc_class_block[(size_t)kp_uc_class_index[cp >> 7] << 7 | (cp & 127)];
 }
