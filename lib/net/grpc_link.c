@@ -188,6 +188,7 @@ struct kp_grpc_link *kp_grpc_link_open(struct kp_loop *loop, const struct kp_grp
 	struct kp_conn_target target = { .address = o->address,
 		.tls = o->tls,
 		.tls_name = o->tls_name,
+		.alpn = "h2",
 		.timeout_ns = o->connect_timeout_ns };
 	l->conn = kp_conn_connect(loop, &target, &conn_ops, l);
 	kp_timer_start(loop, &l->timer, l->begun_ns + o->connect_timeout_ns, on_timer);

@@ -361,18 +361,23 @@ static int64_t run_due(void)
 
 static void serve(void)
 {
-	bool is_stopping = false;
+	bool is_stopping = false, is_stopped = false;
 	static struct tag stopped;
 	for (;;) {
 		gpr_timespec soon = gpr_time_add(
 			gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_nanos(run_due(), GPR_TIMESPAN));
 		grpc_event e = grpc_completion_queue_next(cq, soon, NULL);
 		if (e.type == GRPC_OP_COMPLETE && e.tag == &stopped) {
-			grpc_completion_queue_shutdown(cq);
+			is_stopped = true;
 		} else if (e.type == GRPC_OP_COMPLETE) {
 			on_event(e.tag, e.success != 0);
 		} else if (e.type == GRPC_QUEUE_SHUTDOWN) {
 			return;
+		}
+		if (is_stopped && n_active == 0) {
+			/* Core counts a call that was cancelled as over; here it may still wait. */
+			is_stopped = false;
+			grpc_completion_queue_shutdown(cq);
 		}
 		if (stopping && !is_stopping) {
 			is_stopping = true; /* GOAWAY; open calls may end */
