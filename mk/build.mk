@@ -77,9 +77,9 @@ $(B)/bin/sim-engine: $(SRC_sim:%.c=$(B)/obj/%.o) $(PB_O) $(B)/lib/obs.a $(B)/lib
 
 # The load generator of `make bench`.
 SRC_load := $(shell find bench/load -name '*.c' 2>/dev/null | LC_ALL=C sort)
-$(B)/bin/kelpie-load: $(SRC_load:%.c=$(B)/obj/%.o) $(call libs_of,net) $(B)/lib/net.a
+$(B)/bin/kelpie-load: $(SRC_load:%.c=$(B)/obj/%.o) $(call libs_of,json)
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,net)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,json)
 
 PROGRAMS := $(if $(SRC_sidecar),kelpie-sidecar) $(if $(SRC_cli),kubectl-kelpie) $(if $(SRC_sim),sim-engine) \
 	$(if $(SRC_load),kelpie-load)

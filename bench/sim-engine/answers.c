@@ -47,7 +47,7 @@ static void health(struct kp_sim *s, grpc_call *call, grpc_metadata_array metada
 	(void)bytes;
 	Vllm__Grpc__Engine__HealthCheckResponse m;
 	vllm__grpc__engine__health_check_response__init(&m);
-	m.healthy = !kp_sim_fault_on(&s->faults, KP_SIM_UNHEALTHY);
+	m.healthy = !kp_sim_fault_on(&s->control, KP_SIM_UNHEALTHY);
 	m.message = text(m.healthy ? "Health" : "Engine is not alive");
 	answer_one(s, call, metadata, &m.base);
 }
@@ -150,10 +150,10 @@ static void send_piece(struct kp_sim_rpc *r)
 	m.data.data = kp_unconst(piece.p);
 	m.data.len = piece.n;
 	if (is_last) {
-		m.sha256 = kp_sim_fault_on(&s->faults, KP_SIM_BAD_DIGEST) ? other
-									  : s->tokenizer_sha256;
+		m.sha256 = kp_sim_fault_on(&s->control, KP_SIM_BAD_DIGEST) ? other
+									   : s->tokenizer_sha256;
 	}
-	if (is_last && kp_sim_fault_on(&s->faults, KP_SIM_NO_DIGEST)) {
+	if (is_last && kp_sim_fault_on(&s->control, KP_SIM_NO_DIGEST)) {
 		kp_sim_finish(r, NULL, GRPC_STATUS_OK, "");
 	} else if (is_last) {
 		kp_sim_finish(r, kp_sim_pack(&m.base), GRPC_STATUS_OK, "");

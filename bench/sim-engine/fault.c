@@ -105,7 +105,20 @@ static bool in_text(kp_str s, struct kp_sim_fault *ret)
 	return parse(name, k, KP_STR_NULL, ret, &ignored) == 0;
 }
 
-static void read_file(struct kp_sim_faults *f)
+static void apply_line(struct kp_sim_control *f, kp_str line)
+{
+	struct kp_err ignored = KP_ERR_INIT;
+	if (kp_str_starts(line, KP_S("ttft-ms="))) {
+		(void)!kp_sim_milliseconds(kp_str_skip(line, 8), &f->ttft_ns, &ignored);
+	} else if (kp_str_starts(line, KP_S("itl-ms="))) {
+		(void)!kp_sim_milliseconds(kp_str_skip(line, 7), &f->itl_ns, &ignored);
+	} else if (line.n && f->n_from_file < KP_LEN(f->from_file) &&
+		   kp_sim_fault_parse(line, &f->from_file[f->n_from_file], &ignored) == 0) {
+		f->n_from_file++;
+	}
+}
+
+void kp_sim_control_refresh(struct kp_sim_control *f)
 {
 	struct stat st;
 	if (!f->file) {
@@ -120,6 +133,8 @@ static void read_file(struct kp_sim_faults *f)
 	}
 	f->file_stamp = stamp;
 	f->n_from_file = 0;
+	f->ttft_ns = f->given_ttft_ns;
+	f->itl_ns = f->given_itl_ns;
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 4096);
 	struct kp_err ignored = KP_ERR_INIT;
@@ -127,19 +142,14 @@ static void read_file(struct kp_sim_faults *f)
 	if (stamp == 0 || kp_fs_read(f->file, &b, &ignored) < 0) {
 		return;
 	}
-	for (rest = kp_buf_str(&b);
-		kp_str_split(&rest, '\n', &line) && f->n_from_file < KP_LEN(f->from_file);) {
-		line = kp_str_trim(line);
-		if (line.n &&
-			kp_sim_fault_parse(line, &f->from_file[f->n_from_file], &ignored) == 0) {
-			f->n_from_file++;
-		}
+	for (rest = kp_buf_str(&b); kp_str_split(&rest, '\n', &line);) {
+		apply_line(f, kp_str_trim(line));
 	}
 }
 
-bool kp_sim_fault_on(struct kp_sim_faults *f, enum kp_sim_fault_kind kind)
+bool kp_sim_fault_on(struct kp_sim_control *f, enum kp_sim_fault_kind kind)
 {
-	read_file(f);
+	kp_sim_control_refresh(f);
 	for (size_t i = 0; i < f->n_from_file; i++) {
 		if (f->from_file[i].kind == kind) {
 			return true;
@@ -171,11 +181,12 @@ static bool first_of(
 	return false;
 }
 
-struct kp_sim_fault kp_sim_fault_of(struct kp_sim_faults *f,
+struct kp_sim_fault kp_sim_fault_of(struct kp_sim_control *f,
 	const Vllm__Grpc__Engine__GenerateRequest *r, const grpc_metadata_array *metadata)
 {
 	struct kp_sim_fault fault = { 0 };
 	struct kp_err ignored = KP_ERR_INIT;
+	kp_sim_control_refresh(f);
 	for (size_t i = 0; i < metadata->count; i++) {
 		const grpc_metadata *m = &metadata->metadata[i];
 		kp_str value =
@@ -193,7 +204,6 @@ struct kp_sim_fault kp_sim_fault_of(struct kp_sim_faults *f,
 	}
 	const Vllm__Grpc__Engine__SamplingParams *p = r->sampling_params;
 	uint32_t max_tokens = p && p->has_max_tokens_case ? p->max_tokens : 0;
-	read_file(f);
 	if (!first_of(f->from_file, f->n_from_file, max_tokens, &fault)) {
 		(void)first_of(f->fixed, f->n_fixed, max_tokens, &fault);
 	}

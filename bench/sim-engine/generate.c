@@ -352,7 +352,7 @@ static bool go_wrong(struct gen *g)
 
 static bool is_paced(const struct gen *g)
 {
-	return g->rpc.sim->opts->itl_ns > 0 || g->fault.kind == KP_SIM_SLOW_DRIP;
+	return g->rpc.sim->control.itl_ns > 0 || g->fault.kind == KP_SIM_SLOW_DRIP;
 }
 
 /* The next message of one choice, NULL when it has nothing to say yet. */
@@ -479,10 +479,10 @@ static void admit(struct gen *g)
 	} else {
 		const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
 		uint32_t room = s->opts->max_context - (uint32_t)g->req->tokenized->n_input_ids;
-		g->max_tokens = KP_MIN(KP_MIN(p->has_max_tokens_case ? p->max_tokens : room, room),
-			(uint32_t)MAX_OUTPUT);
+		uint32_t most = KP_MIN(room, (uint32_t)MAX_OUTPUT);
+		g->max_tokens = p->has_max_tokens_case ? KP_MIN(p->max_tokens, most) : most;
 		g->model = kp_sim_model_of(s->opts, g->req);
-		g->start_ns = kp_now_ns() + s->opts->ttft_ns;
+		g->start_ns = kp_now_ns() + s->control.ttft_ns;
 		g->is_waiting = true;
 		s->n_waiting++;
 		s->used_tokens += g->req->tokenized->n_input_ids;
@@ -509,7 +509,7 @@ void kp_sim_generate(struct kp_sim *s, grpc_call *call, grpc_metadata_array meta
 	g->req = req;
 	g->n = n;
 	kp_sim_rpc_init(&g->rpc, s, call, metadata);
-	g->fault = kp_sim_fault_of(&s->faults, req, &metadata);
+	g->fault = kp_sim_fault_of(&s->control, req, &metadata);
 	log_start(g);
 	if (is_readable) {
 		admit(g);
@@ -542,17 +542,18 @@ static void start_due(struct kp_sim *s, int64_t now_ns)
 
 static void tick(struct kp_sim *s, int64_t now_ns)
 {
-	int64_t itl = s->opts->itl_ns;
-	if (itl == 0 || now_ns < s->next_tick_ns) {
+	int64_t itl = s->control.itl_ns;
+	if (itl == 0 ? !s->is_ticking : now_ns < s->next_tick_ns) {
 		return;
 	}
+	s->is_ticking = itl > 0;
 	kp_list_each_safe (node, &s->running) {
 		struct gen *g = KP_CONTAINER(node, struct gen, link);
 		make_all(g);
 		pump(g);
 	}
 	/* Always on the same grid; steps that were missed do not come twice as fast afterwards. */
-	s->next_tick_ns += itl * ((now_ns - s->next_tick_ns) / itl + 1);
+	s->next_tick_ns += itl ? itl * ((now_ns - s->next_tick_ns) / itl + 1) : 0;
 }
 
 int64_t kp_sim_advance(struct kp_sim *s, int64_t now_ns)
@@ -573,7 +574,7 @@ int64_t kp_sim_advance(struct kp_sim *s, int64_t now_ns)
 		}
 		wake = KP_MIN(wake, now_ns + (int64_t)KP_NS_PER_MS * 10);
 	}
-	if (!kp_list_empty(&s->running) && s->opts->itl_ns) {
+	if (!kp_list_empty(&s->running) && s->control.itl_ns) {
 		wake = KP_MIN(wake, s->next_tick_ns);
 	}
 	if (!kp_list_empty(&s->waiting)) {

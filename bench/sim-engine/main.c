@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+#include <grpc/support/log.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@ static void on_signal(int number)
 static int run(const struct kp_sim_opts *o, struct kp_err *err)
 {
 	struct kp_sim s = {
-		.opts = o, .faults = o->faults, .log_fd = -1, .started_ns = kp_now_ns()
+		.opts = o, .control = o->control, .log_fd = -1, .started_ns = kp_now_ns()
 	};
 	KP_AUTO(buf) struct kp_buf zip;
 	int port;
@@ -54,6 +56,12 @@ static int run(const struct kp_sim_opts *o, struct kp_err *err)
 	return 0;
 }
 
+/* What core has to say about failed calls is in their statuses. */
+static void drop_log(gpr_log_func_args *args)
+{
+	(void)args;
+}
+
 int main(int argc, char **argv)
 {
 	struct kp_sim_opts o;
@@ -66,6 +74,7 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
 	if (rc == 0) {
+		gpr_set_log_function(drop_log);
 		grpc_init();
 		rc = run(&o, &err);
 		grpc_shutdown();

@@ -28,7 +28,7 @@ enum opt {
 	OPT_TOKENIZER_ZIP,
 	OPT_TOKENIZER_FILE,
 	OPT_FAULT,
-	OPT_FAULT_FILE,
+	OPT_CONTROL,
 	OPT_LOG,
 	OPT_LOG_IDS,
 	OPT_MAX_STREAMS,
@@ -64,8 +64,8 @@ static const struct {
 		"or a file to put into one; may be repeated" },
 	{ "fault", OPT_FAULT, "FAULT",
 		"go wrong, see below; may be repeated, the first that applies counts" },
-	{ "fault-file", OPT_FAULT_FILE, "FILE",
-		"the same, one a line; read again when it changes" },
+	{ "control", OPT_CONTROL, "FILE",
+		"faults, itl-ms=MS and ttft-ms=MS, one a line; read again when it changes" },
 	{ "log", OPT_LOG, "FILE", "append a JSON line for each start, end, cancellation, abort" },
 	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids" },
 	{ "max-streams", OPT_MAX_STREAMS, "N",
@@ -112,12 +112,12 @@ static int u32(const char *name, const char *z, uint32_t *ret, struct kp_err *er
 	*ret = (uint32_t)v;
 	return 0;
 }
-static int milliseconds(const char *name, const char *z, int64_t *ret, struct kp_err *err)
+int kp_sim_milliseconds(kp_str text, int64_t *ret, struct kp_err *err)
 {
 	double ms;
-	if (!kp_str_f64(kp_str_c(z), &ms) || ms < 0 || ms > 1e7) {
+	if (!kp_str_f64(text, &ms) || ms < 0 || ms > 1e7) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"read --%s `%s`: not a number of milliseconds", name, z);
+			"read `%" KP_FMT "`: not a number of milliseconds", KP_ARG(text));
 	}
 	*ret = (int64_t)(ms * (double)KP_NS_PER_MS);
 	return 0;
@@ -170,9 +170,9 @@ static int apply(
 		o->listen = z;
 		return 0;
 	case OPT_TTFT:
-		return milliseconds(name, z, &o->ttft_ns, err);
+		return kp_sim_milliseconds(kp_str_c(z), &o->control.given_ttft_ns, err);
 	case OPT_ITL:
-		return milliseconds(name, z, &o->itl_ns, err);
+		return kp_sim_milliseconds(kp_str_c(z), &o->control.given_itl_ns, err);
 	case OPT_VOCAB:
 		return u32(name, z, &o->vocab, err);
 	case OPT_MAX_CONTEXT:
@@ -213,13 +213,14 @@ static int apply(
 		o->tokenizer_files[o->n_tokenizer_files++] = z;
 		return 0;
 	case OPT_FAULT:
-		if (o->faults.n_fixed == KP_LEN(o->faults.fixed)) {
+		if (o->control.n_fixed == KP_LEN(o->control.fixed)) {
 			return kp_err_set(err, KP_INVALID_ARGUMENT,
 				"read --%s `%s`: too many faults", name, z);
 		}
-		return kp_sim_fault_parse(kp_str_c(z), &o->faults.fixed[o->faults.n_fixed++], err);
-	case OPT_FAULT_FILE:
-		o->faults.file = z;
+		return kp_sim_fault_parse(
+			kp_str_c(z), &o->control.fixed[o->control.n_fixed++], err);
+	case OPT_CONTROL:
+		o->control.file = z;
 		return 0;
 	case OPT_LOG:
 		o->log = z;
@@ -274,6 +275,8 @@ int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"read the command line: --vocab and --max-context must be larger");
 	}
+	o.control.ttft_ns = o.control.given_ttft_ns;
+	o.control.itl_ns = o.control.given_itl_ns;
 	o.served_name = o.served_name ? o.served_name : o.model;
 	*ret = o;
 	return 0;

@@ -48,25 +48,28 @@ const char *kp_sim_fault_name(enum kp_sim_fault_kind kind);
 /* "refuse, exhausted, ...": for --help. */
 void kp_sim_fault_names(struct kp_buf *b);
 
-struct kp_sim_faults {
-	struct kp_sim_fault fixed[16]; /* --fault */
-	size_t n_fixed;
-	const char *file; /* --fault-file: one a line, read again when it changes */
-	struct kp_sim_fault from_file[16];
-	size_t n_from_file;
+/* What can be changed while it runs: the file of --control, read again when it changes (looked at when a request comes). Its lines are faults, and
+   `ttft-ms=MS`, `itl-ms=MS`; what it does not say is as the command line says. */
+struct kp_sim_control {
+	const char *file; /* NULL: none */
 	int64_t file_stamp;
+	struct kp_sim_fault fixed[16], from_file[16]; /* --fault, and the file's */
+	size_t n_fixed, n_from_file;
+	int64_t given_ttft_ns, given_itl_ns; /* by the command line */
+	int64_t ttft_ns, itl_ns;             /* itl 0: as fast as it can */
 };
 /* The fault of a request: of its metadata `x-sim-fault`, else of a word "sim-fault.NAME[.K]" in its id or text, else of the file, else of --fault. */
-struct kp_sim_fault kp_sim_fault_of(struct kp_sim_faults *f,
+struct kp_sim_fault kp_sim_fault_of(struct kp_sim_control *f,
 	const Vllm__Grpc__Engine__GenerateRequest *r, const grpc_metadata_array *metadata);
 /* Whether a fault that is no request's (UNHEALTHY, ..._DIGEST) is on. */
-bool kp_sim_fault_on(struct kp_sim_faults *f, enum kp_sim_fault_kind kind);
+/* Reads the file if it has changed. */
+void kp_sim_control_refresh(struct kp_sim_control *f);
+bool kp_sim_fault_on(struct kp_sim_control *f, enum kp_sim_fault_kind kind);
 
 /* --- options (options.c) ------------------------------------------------------------------------------------------- */
 
 struct kp_sim_opts {
 	const char *listen;
-	int64_t ttft_ns, itl_ns; /* itl 0: as fast as it can */
 	uint32_t vocab, max_context, stop_after, cached, max_streams;
 	const char *model, *served_name, *model_type, *architecture, *defaults;
 	uint32_t eos[16];
@@ -79,9 +82,11 @@ struct kp_sim_opts {
 	size_t n_tokenizer_files;
 	const char *log;
 	bool log_ids;
-	struct kp_sim_faults faults;
+	struct kp_sim_control control;
 };
 /* 0, 1 (--help was printed) or -1. Memory lives as long as the process. */
+/* "2.5" -> nanoseconds. */
+int kp_sim_milliseconds(kp_str text, int64_t *ret, struct kp_err *err) KP_MUST_USE;
 int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err *err) KP_MUST_USE;
 
 /* --- the pretended model (model.c): pure --------------------------------------------------------------------------- */
@@ -141,7 +146,7 @@ void kp_sim_rpc_init(
 
 struct kp_sim {
 	const struct kp_sim_opts *opts;
-	struct kp_sim_faults faults;
+	struct kp_sim_control control;
 	grpc_server *server;
 	grpc_completion_queue *cq;
 	struct kp_list waiting; /* calls before their first token, oldest first */
@@ -149,6 +154,7 @@ struct kp_sim {
 	struct kp_list slow;    /* calls with a pace of their own */
 	size_t n_waiting, n_running;
 	int64_t next_tick_ns;
+	bool is_ticking;
 	uint64_t used_tokens; /* prompt and output of all running calls */
 	kp_str tokenizer;     /* the archive */
 	char tokenizer_sha256[65];

@@ -270,7 +270,7 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 {
 	struct kp_vllm *e = KP_CONTAINER(base, struct kp_vllm, base);
 	kp_assert_on(e->base.loop);
-	uint32_t n = KP_MAX(r->sampling->n, 1);
+	uint32_t n = KP_MAX(r->sampling->n, 1u);
 	bool n_ok = n <= KP_VLLM_MAX_CHOICES;
 	struct kp_engine_call *c =
 		kp_xcalloc(1, sizeof(*c) + (n_ok ? n : 0) * sizeof(c->choices[0]));

@@ -231,7 +231,8 @@ static void *slot(void *array, size_t *cap, size_t n, size_t size, size_t max, v
 {
 	*ret_array = array;
 	if (n >= *cap) {
-		size_t grown = KP_MIN(KP_MAX(*cap * 2, (size_t)64), max);
+		size_t grown = KP_MAX(*cap * 2, (size_t)64);
+		grown = KP_MIN(grown, max);
 		if (n >= grown || !(array = kp_try_realloc(array, grown * size))) {
 			return NULL;
 		}
