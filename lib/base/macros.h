@@ -13,8 +13,17 @@
 #define KP_LIKELY(x)	 __builtin_expect(!!(x), 1)
 #define KP_UNLIKELY(x)	 __builtin_expect(!!(x), 0)
 #define KP_LEN(array)	 (sizeof(array) / sizeof((array)[0]))
-#define KP_MIN(a, b)	 ((a) < (b) ? (a) : (b))
-#define KP_MAX(a, b)	 ((a) > (b) ? (a) : (b))
+/* Each argument is evaluated once; the counter keeps the names of nested uses apart. */
+#define KP_CHOOSE(op, a, b, va, vb)                                                                \
+	__extension__({                                                                            \
+		__typeof__(a) va = (a);                                                            \
+		__typeof__(b) vb = (b);                                                            \
+		va op vb ? va : vb;                                                                \
+	})
+#define KP_GLUE2(a, b) a##b
+#define KP_GLUE(a, b)  KP_GLUE2(a, b)
+#define KP_MIN(a, b)   KP_CHOOSE(<, a, b, KP_GLUE(kp_a_, __COUNTER__), KP_GLUE(kp_b_, __COUNTER__))
+#define KP_MAX(a, b)   KP_CHOOSE(>, a, b, KP_GLUE(kp_a_, __COUNTER__), KP_GLUE(kp_b_, __COUNTER__))
 #define KP_CONTAINER(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 
 /* Scope cleanup: KP_AUTO_DEFINE(struct kp_x, x, kp_x_destroy) in the type's header, then `KP_AUTO(x) struct kp_x *p = NULL;`.

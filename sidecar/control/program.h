@@ -27,8 +27,8 @@ struct kp_program {
 	size_t n_target_ports;
 };
 
-/* Objects of other namespaces are left out. Errors (all that are found) are appended to `errors`: an engine whose pool does not exist, one model name meaning engines of two pools. */
-int kp_program_build(const struct kp_manifest_set *set, kp_str ns, struct kp_manifest_errors *errors, struct kp_program **ret, struct kp_err *err) KP_MUST_USE;
+/* Objects of other namespaces are left out. Every error found is appended to `problems`: an engine whose pool does not exist, one model name meaning engines of two pools. */
+int kp_program_build(const struct kp_object_set *set, kp_str ns, struct kp_problems *problems, struct kp_program **ret, struct kp_err *err) KP_MUST_USE;
 void kp_program_destroy(struct kp_program *p);
 
 #endif

@@ -1,0 +1,141 @@
+/* DESIGN: the objects of one namespace, with the rules that need more than one of them. An engine without endpoints is legal (it may get some later); it serves nothing. */
+#include "sidecar/control/program.h"
+
+#include "base/map.h"
+
+#include <stdio.h>
+
+enum { PROGRAM_BYTES = 64 << 20 };
+
+struct builder {
+	const struct kp_object_set *set;
+	kp_str ns;
+	struct kp_problems *problems;
+	struct kp_program *p;
+	struct kp_program_engine *engines;
+	struct kp_map names; /* public name -> the engine object that has it first */
+};
+
+static kp_str join_name(struct kp_arena *a, kp_str ns, kp_str name)
+{
+	return kp_arena_printf(a, "%" KP_FMT "/%" KP_FMT, KP_ARG(ns), KP_ARG(name));
+}
+
+/* A public name belongs to one pool: engines of other pools must not use it. */
+static void claim_name(struct builder *b, const struct kp_object *o, kp_str name, const char *field)
+{
+	const struct kp_object *first = kp_map_get(&b->names, name);
+	if (!first) {
+		kp_map_set(&b->names, name, kp_unconst(o));
+		return;
+	}
+	if (!kp_str_eq(first->spec.engine->pool_ref.name, o->spec.engine->pool_ref.name)) {
+		kp_problem_object(b->problems, o, field, "Invalid value: \"%" KP_FMT "\": already the name of a model of pool \"%" KP_FMT "\" (engine \"%" KP_FMT "\")",
+			KP_ARG(name), KP_ARG(first->spec.engine->pool_ref.name), KP_ARG(first->meta.name));
+	}
+}
+
+static kp_str address(struct kp_arena *a, const struct kp_inference_engine_endpoint *e)
+{
+	bool is_ipv6 = kp_str_find_char(e->address, ':') >= 0;
+	return kp_arena_printf(a, "%s%" KP_FMT "%s:%d", is_ipv6 ? "[" : "", KP_ARG(e->address), is_ipv6 ? "]" : "", (int)e->port);
+}
+
+static int add_engine(struct builder *b, const struct kp_object *o, struct kp_err *err)
+{
+	struct kp_arena *a = b->p->arena;
+	const struct kp_inference_engine_spec *s = o->spec.engine;
+	struct kp_program_engine *e = &b->engines[b->p->n_engines];
+	kp_str *aliases = kp_arena_calloc(a, s->model.n_aliases, sizeof(*aliases)), *addresses = kp_arena_calloc(a, s->n_endpoints, sizeof(*addresses));
+	if (!aliases || !addresses) {
+		return kp_arena_full(err, "program");
+	}
+	if (!kp_object_set_find(b->set, KP_KIND_INFERENCE_POOL, o->meta.namespace_, s->pool_ref.name)) {
+		kp_problem_object(b->problems, o, "spec.poolRef.name", "Not found: \"%" KP_FMT "\": there is no InferencePool of that name in namespace \"%" KP_FMT "\"",
+			KP_ARG(s->pool_ref.name), KP_ARG(o->meta.namespace_));
+	}
+	claim_name(b, o, s->model.name, "spec.model.name");
+	e->name = join_name(a, o->meta.namespace_, o->meta.name);
+	e->pool = join_name(a, o->meta.namespace_, s->pool_ref.name);
+	e->tokenizer = s->tokenizer.source == KP_INFERENCE_ENGINE_TOKENIZER_SOURCE_PATH ? KP_TOKENIZER_PATH : KP_TOKENIZER_ENGINE;
+	for (size_t i = 0; i < s->model.n_aliases; i++) {
+		char field[64];
+		snprintf(field, sizeof(field), "spec.model.aliases[%zu]", i);
+		claim_name(b, o, s->model.aliases[i], field);
+		if (kp_arena_dup(a, s->model.aliases[i], &aliases[i], err)) {
+			return -1;
+		}
+	}
+	for (size_t i = 0; i < s->n_endpoints; i++) {
+		addresses[i] = address(a, &s->endpoints[i]);
+	}
+	e->aliases = aliases;
+	e->n_aliases = s->model.n_aliases;
+	e->addresses = addresses;
+	e->n_addresses = s->n_endpoints;
+	b->p->n_engines++;
+	return kp_arena_dup(a, s->model.name, &e->model, err) || kp_arena_dup(a, s->tokenizer.path, &e->tokenizer_path, err) ? -1 : 0;
+}
+
+static int take_ports(struct builder *b, const struct kp_object *o, struct kp_err *err)
+{
+	uint16_t *ports = kp_arena_calloc(b->p->arena, o->spec.pool->n_target_ports, sizeof(*ports));
+	if (!ports) {
+		return kp_arena_full(err, "program");
+	}
+	for (size_t i = 0; i < o->spec.pool->n_target_ports; i++) {
+		ports[i] = (uint16_t)o->spec.pool->target_ports[i].number;
+	}
+	b->p->target_ports = ports;
+	b->p->n_target_ports = o->spec.pool->n_target_ports;
+	return 0;
+}
+
+static int build(struct builder *b, struct kp_err *err)
+{
+	b->engines = kp_arena_calloc(b->p->arena, b->set->n, sizeof(*b->engines));
+	if (!b->engines) {
+		return kp_arena_full(err, "program");
+	}
+	b->p->engines = b->engines;
+	for (size_t i = 0; i < b->set->n; i++) { /* sorted: pools come by name */
+		const struct kp_object *o = &b->set->objects[i];
+		if (!kp_str_eq(o->meta.namespace_, b->ns)) {
+			continue;
+		}
+		if (o->kind == KP_KIND_INFERENCE_ENGINE && add_engine(b, o, err)) {
+			return -1;
+		}
+		if (o->kind == KP_KIND_INFERENCE_POOL && !b->p->target_ports && take_ports(b, o, err)) {
+			return -1;
+		}
+	}
+	if (b->problems->n_errors) {
+		return kp_problems_err(b->problems, err);
+	}
+	return 0;
+}
+
+int kp_program_build(const struct kp_object_set *set, kp_str ns, struct kp_problems *problems, struct kp_program **ret, struct kp_err *err)
+{
+	struct builder b = { .set = set, .ns = ns, .problems = problems };
+	struct kp_arena *a = kp_arena_create(PROGRAM_BYTES);
+	b.p = kp_arena_new(a, struct kp_program);
+	b.p->arena = a;
+	kp_map_init(&b.names);
+	int r = build(&b, err);
+	kp_map_fini(&b.names, NULL);
+	if (r < 0) {
+		kp_program_destroy(b.p);
+		return -1;
+	}
+	*ret = b.p;
+	return 0;
+}
+
+void kp_program_destroy(struct kp_program *p)
+{
+	if (p) {
+		kp_arena_destroy(p->arena); /* p lies in it */
+	}
+}
