@@ -8,6 +8,7 @@
 #include "sidecar/admin/admin.h"
 #include "sidecar/control/control.h"
 #include "sidecar/gwloop.h"
+#include "sidecar/metrics.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -85,6 +86,7 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 		}
 		g->n_loops++;
 	}
+	kp_metrics_watch(g);
 	if (listen_all(g, err) || kp_admin_start(g, g->config.admin_listen, &g->admin, err)) {
 		return -1;
 	}
@@ -161,7 +163,7 @@ static void drain(struct kp_gateway *g)
 	for (int i = 0; i < 200; i++) {
 		size_t open = 0;
 		for (size_t k = 0; k < g->n_loops; k++) {
-			open += kp_http_server_connections(g->loops[k]->server);
+			open += (size_t)atomic_load(&kp_http_server_counters(g->loops[k]->server)->connections.v);
 		}
 		if (open == 0) {
 			break;

@@ -3,6 +3,7 @@
 #include "sidecar/metrics.h"
 
 #include "base/clock.h"
+#include "obs/log.h"
 
 #include <stdio.h>
 
@@ -33,4 +34,58 @@ void kp_metrics_first_token(struct kp_gateway *g, const struct kp_flow *f)
 	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_time_to_first_token_seconds", "From the head of a request to the engine's first token.",
 				     kp_bounds_seconds, KP_LEN(kp_bounds_seconds), &label, 1),
 		(double)(f->first_ns - f->turn.start_ns) / 1e9);
+}
+
+static void set_counter(struct kp_gateway *g, const char *name, const char *help, const struct kp_label *label, uint64_t v)
+{
+	atomic_store_explicit(&kp_metrics_counter(g->metrics, name, help, label, label != NULL)->v, v, memory_order_relaxed);
+}
+
+static uint64_t counter(const struct kp_counter *c)
+{
+	return atomic_load_explicit(&c->v, memory_order_relaxed);
+}
+
+/* The servers' own counters, summed over the loops. */
+static void refresh_http(struct kp_gateway *g)
+{
+	static const char *const reasons[KP_HTTP_REFUSED_N] = { "malformed", "head", "body", "slow", "flood", "connections" };
+	const struct kp_label h1 = { "version", KP_S("1") }, h2 = { "version", KP_S("2") };
+	int64_t connections = 0;
+	uint64_t accepted = 0, v1 = 0, v2 = 0, in = 0, out = 0, refused[KP_HTTP_REFUSED_N] = { 0 };
+	for (size_t i = 0; i < g->n_loops; i++) {
+		const struct kp_http_counters *c = kp_http_server_counters(g->loops[i]->server);
+		connections += atomic_load_explicit(&c->connections.v, memory_order_relaxed);
+		accepted += counter(&c->accepted);
+		v1 += counter(&c->http1_requests);
+		v2 += counter(&c->http2_requests);
+		in += counter(&c->bytes_in);
+		out += counter(&c->bytes_out);
+		for (size_t k = 0; k < KP_HTTP_REFUSED_N; k++) {
+			refused[k] += counter(&c->refused[k]);
+		}
+	}
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_http_connections", "Open connections of the public listeners.", NULL, 0), connections);
+	set_counter(g, "kelpie_http_accepted_total", "Connections accepted.", NULL, accepted);
+	set_counter(g, "kelpie_http_requests_total", "Requests by HTTP version.", &h1, v1);
+	set_counter(g, "kelpie_http_requests_total", "Requests by HTTP version.", &h2, v2);
+	set_counter(g, "kelpie_http_received_bytes_total", "Bytes received.", NULL, in);
+	set_counter(g, "kelpie_http_sent_bytes_total", "Bytes sent.", NULL, out);
+	for (size_t k = 0; k < KP_HTTP_REFUSED_N; k++) {
+		const struct kp_label label = { "reason", kp_str_c(reasons[k]) };
+		set_counter(g, "kelpie_http_refused_total", "Requests and connections refused by the HTTP layer.", &label, refused[k]);
+	}
+}
+
+static void refresh(void *arg)
+{
+	struct kp_gateway *g = arg;
+	refresh_http(g);
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_requests_in_flight", "Requests being served.", NULL, 0), atomic_load(&g->in_flight));
+	set_counter(g, "kelpie_log_lines_dropped_total", "Log lines that did not fit into the queue.", NULL, kp_log_dropped());
+}
+
+void kp_metrics_watch(struct kp_gateway *g)
+{
+	kp_metrics_on_render(g->metrics, refresh, g);
 }
