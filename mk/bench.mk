@@ -1,0 +1,13 @@
+# Benchmarks: what is linked, and the scripts that put other people's programs beside it.
+$(B)/bin/tokenizer-bench: $(B)/obj/bench/tokenizer/bench.o $(call libs_of,token)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,token)
+
+bench-tokenizer: $(B)/bin/tokenizer-bench ## lib/token beside Hugging Face tokenizers and fastokens
+	bench/tokenizer/run $<
+.PHONY: bench-tokenizer
+
+bench-gateway: all ## kelpie-sidecar beside smg: CPU per request and token, time to first token, memory (minutes)
+	bench/gateway/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
+bench: bench-tokenizer bench-gateway ## all benchmarks
+.PHONY: bench bench-gateway
