@@ -11,3 +11,11 @@ bench-gateway: all ## kelpie-sidecar beside smg: CPU per request and token, time
 	bench/gateway/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
 bench: bench-tokenizer bench-gateway ## all benchmarks
 .PHONY: bench bench-gateway
+
+$(B)/bin/json-bench: $(B)/obj/bench/json/json.o $(call libs_of,json)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,json) -lm
+
+bench-json: $(B)/bin/json-bench ## lib/json's reader beside jansson
+	$<
+.PHONY: bench-json

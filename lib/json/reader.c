@@ -200,30 +200,13 @@ static const char *unescape(const char *p, const char *end, char *out, size_t *r
 	if (p >= end) {
 		return NULL;
 	}
-	switch (*p) {
-	case '"':
-	case '\\':
-	case '/':
-		*out = *p;
+	static const char simple[128] = { ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t' };
+	unsigned char c = (unsigned char)*p;
+	if (c < 128 && simple[c]) {
+		*out = simple[c];
 		return p + 1;
-	case 'b':
-		*out = '\b';
-		return p + 1;
-	case 'f':
-		*out = '\f';
-		return p + 1;
-	case 'n':
-		*out = '\n';
-		return p + 1;
-	case 'r':
-		*out = '\r';
-		return p + 1;
-	case 't':
-		*out = '\t';
-		return p + 1;
-	case 'u':
-		break;
-	default:
+	}
+	if (c != 'u') {
 		return NULL;
 	}
 	uint32_t cp = hex4(p + 1, end);
@@ -250,48 +233,68 @@ static int check_utf8(struct kp_json *j, kp_str s, struct kp_err *err)
 	return ok == s.n ? 0 : fail_at(j, err, s.p + ok, "invalid UTF-8");
 }
 
+/* The closing quote of a string whose first escape is at p: a quote behind an even number of backslashes. NULL: there is none. */
+static const char *find_quote(const char *p, const char *end)
+{
+	for (const char *q = p; (q = memchr(q, '"', (size_t)(end - q))); q++) {
+		const char *back = q;
+		while (back > p && back[-1] == '\\') {
+			back--;
+		}
+		if ((q - back) % 2 == 0) {
+			return q;
+		}
+	}
+	return NULL;
+}
+
+/* Copies the plain bytes at p up to the next special one (or end) to `at`, 16 at a time: `at` needs that much slack. */
+static const char *copy_plain(const char *p, const char *end, char **at, bool *non_ascii)
+{
+	const char *stop = p;
+	if (end - p >= 16) {
+		memcpy(*at, p, 16);
+		stop = kp_json_scan(p, p + 16, non_ascii);
+	}
+	if (stop == p + 16 || end - p < 16) { /* a longer run, or the tail */
+		stop = kp_json_scan(stop, end, non_ascii);
+		memcpy(*at, p, (size_t)(stop - p));
+	}
+	*at += stop - p;
+	return stop;
+}
+
 /* The rest of a string literal whose first escape is at j->p; `from` is its first byte. */
 static int read_escaped(struct kp_json *j, const char *from, bool non_ascii, kp_str *ret, struct kp_err *err)
 {
-	const char *q = j->p;
-	while (q < j->end && *q != '"') { /* find the end first, so that one allocation is enough */
-		if (*q == '\\') {
-			q += 2;
-		} else if ((unsigned char)*q < 0x20) {
-			return fail_at(j, err, q, "control character in a string");
-		} else {
-			q++;
-		}
-		q = kp_json_scan(KP_MIN(q, j->end), j->end, &non_ascii);
-	}
-	if (q >= j->end) {
+	const char *q = find_quote(j->p, j->end), *why = NULL;
+	if (!q) {
 		return fail_at(j, err, j->end, "the text ends inside a string");
 	}
-	char *out = NULL, *at = NULL;
+	char skipped[32], *out = NULL, *at = skipped;
 	if (ret) {
-		out = at = kp_arena_alloc(j->arena, (size_t)(q - from));
+		out = kp_arena_alloc(j->arena, (size_t)(q - from) + 16);
 		if (!out) {
 			return kp_arena_full(err, "JSON string");
 		}
-		memcpy(at, from, (size_t)(j->p - from));
-		at += j->p - from;
+		memcpy(out, from, (size_t)(j->p - from));
+		at = out + (j->p - from);
 	}
 	for (const char *p = j->p; p < q;) {
-		char tmp[4];
-		const char *why, *run = p + 1;
 		size_t n;
-		p = unescape(run, q, tmp, &n, &why);
-		if (!p) {
-			return fail_at(j, err, run - 1, why);
+		if (*p != '\\') {
+			return fail_at(j, err, p, "control character in a string");
 		}
-		const char *next = memchr(p, '\\', (size_t)(q - p));
-		next = next ? next : q;
-		if (at) {
-			memcpy(at, tmp, n);
-			memcpy(at + n, p, (size_t)(next - p));
-			at += n + (size_t)(next - p);
+		const char *next = unescape(p + 1, q, at, &n, &why);
+		if (!next) {
+			return fail_at(j, err, p, why);
 		}
-		p = next;
+		if (ret) {
+			at += n;
+			p = copy_plain(next, q, &at, &non_ascii);
+		} else {
+			p = kp_json_scan(next, q, &non_ascii);
+		}
 	}
 	if (non_ascii && check_utf8(j, kp_str_n(from, (size_t)(q - from)), err)) {
 		return -1;
