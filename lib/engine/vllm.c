@@ -282,6 +282,7 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 		kp_err_set(&c->refusal, KP_INVALID_ARGUMENT, "n is %u, at most %d", n,
 			KP_VLLM_MAX_CHOICES);
 	} else if (kp_vllm_encode_generate(&e->scratch, r, &e->defaults, &c->refusal) == 0) {
+		kp_grpc_channel_connect(e->channel); /* who calls us believes that the engine is up */
 		c->grpc = kp_grpc_start(e->channel, "/vllm.grpc.engine.VllmEngine/Generate", NULL,
 			0, kp_buf_str(&e->scratch), r->deadline_ns, false, &call_ops, c);
 		return c;

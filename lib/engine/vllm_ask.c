@@ -133,6 +133,7 @@ static struct ask *ask(struct question *q, const char *path, int64_t deadline_ns
 {
 	struct ask *a = &q->asks[q->n_open++];
 	*a = (struct ask){.q = q, .read = read};
+	kp_grpc_channel_connect(q->e->channel);
 	a->grpc = kp_grpc_start(
 		q->e->channel, path, NULL, 0, KP_STR_NULL, deadline_ns, false, &ask_ops, a);
 	return a;

@@ -646,7 +646,10 @@ enum kp_grpc_state kp_grpc_channel_state(const struct kp_grpc_channel *c)
 
 void kp_grpc_channel_connect(struct kp_grpc_channel *c)
 {
-	if (c->state == KP_GRPC_IDLE && !c->is_destroyed) {
+	bool can = c->state == KP_GRPC_IDLE || c->state == KP_GRPC_BACKOFF;
+	if (can && !c->is_destroyed) {
+		kp_timer_stop(c->loop, &c->backoff);
+		c->state = KP_GRPC_IDLE;
 		connect_now(c);
 	}
 }

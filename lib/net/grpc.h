@@ -46,7 +46,7 @@ struct kp_grpc_channel *kp_grpc_channel_create(struct kp_loop *loop, const struc
 /* Ends open calls (CANCELLED, `end` is called before this returns), closes; memory goes at the end of the loop's iteration. */
 void kp_grpc_channel_destroy(struct kp_grpc_channel *c);
 enum kp_grpc_state kp_grpc_channel_state(const struct kp_grpc_channel *c);
-/* Connects now if idle (else the first call does). */
+/* Connects now if idle (else the first call does) or waiting to try again: for whoever knows better than the back-off that it is worth it. */
 void kp_grpc_channel_connect(struct kp_grpc_channel *c);
 size_t kp_grpc_channel_calls(const struct kp_grpc_channel *c);
 
