@@ -7,25 +7,6 @@
 #include "sidecar/api/params.h"
 #include "sidecar/flow/flow.h"
 
-static void no_data(void *user, kp_str piece)
-{
-	(void)user;
-	(void)piece;
-}
-static void no_end(void *user)
-{
-	(void)user;
-}
-static void on_writable(void *user)
-{
-	kp_flow_writable(user);
-}
-static void on_closed(void *user, enum kp_stream_end why)
-{
-	kp_flow_closed(user, why);
-}
-static const struct kp_stream_ops flow_ops = { no_data, no_end, on_writable, on_closed };
-
 static void make_id(struct kp_flow *f, const char *prefix, kp_str client_id)
 {
 	char random[25];
@@ -44,9 +25,7 @@ static void start(struct kp_api_call *c, enum kp_turn_kind kind, const char *api
 	f->turn.arena = kp_arena_create(KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * f->body.n);
 	f->turn.created_s = kp_wall_ns() / KP_NS_PER_S;
 	make_id(f, prefix, c->request_id);
-	kp_stream_accept(c->stream, &flow_ops, f);
-	kp_buf_fini(&c->body);
-	kp_mem_free(c);
+	c->flow = f;
 	if (kp_params_read(kp_buf_str(&f->body), &f->turn, &err)) {
 		kp_flow_fail(f, &err);
 		return;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "sidecar/api/errors.h"
 #include "sidecar/control/control.h"
+#include "sidecar/flow/flow.h"
 
 static const struct kp_route routes[] = {
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/chat/completions"), NULL, kp_api_chat },
@@ -68,13 +69,18 @@ static void on_end(void *user)
 
 static void on_writable(void *user)
 {
-	(void)user;
+	struct kp_api_call *c = user;
+	if (c->flow) {
+		kp_flow_writable(c->flow);
+	}
 }
 
 static void on_closed(void *user, enum kp_stream_end why)
 {
 	struct kp_api_call *c = user;
-	(void)why;
+	if (c->flow) {
+		kp_flow_closed(c->flow, why);
+	}
 	kp_buf_fini(&c->body);
 	kp_mem_free(c);
 }

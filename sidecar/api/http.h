@@ -7,18 +7,19 @@
 /* kp_http_handler.request; ctx is the kp_gwloop. */
 void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request *r);
 
-/* One request with a body, while its body arrives; then handed to a handler. */
+/* One request with a body: collects the body, then its handler answers at once or makes a flow that does. Lives until the stream closes. */
 struct kp_api_call {
 	struct kp_gwloop *l;
 	struct kp_stream *stream;
 	struct kp_buf body;
 	const struct kp_route *route;
-	kp_str request_id; /* the client's, or KP_STR_NULL; valid until the stream closes */
+	kp_str request_id;    /* the client's, or KP_STR_NULL */
+	struct kp_flow *flow; /* NULL: none */
 };
 struct kp_route {
 	kp_str method, path;
 	void (*get)(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r); /* answers at once */
-	void (*post)(struct kp_api_call *c); /* the body is complete; answers, or takes over (and then clears) c->stream and c->body */
+	void (*post)(struct kp_api_call *c); /* the body is complete; answers, or sets c->flow, which may take over c->body */
 };
 
 /* Handlers. */

@@ -18,7 +18,7 @@ static const struct {
 	{ "start", kp_stage_start },	 /* pick an endpoint, start the generations; then output.c */
 };
 
-enum { KEEPALIVE_SECONDS = 10 };
+#define KEEPALIVE_NS (10 * KP_NS_PER_S)
 
 struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind)
 {
@@ -34,21 +34,33 @@ struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s, const c
 	return f;
 }
 
+static void arm(struct kp_flow *f);
+
 static void on_timer(struct kp_timer *t)
 {
 	struct kp_flow *f = KP_CONTAINER(t, struct kp_flow, timer);
-	int64_t now = kp_loop_now(f->l->loop), quiet = KEEPALIVE_SECONDS * KP_NS_PER_S;
+	int64_t now = kp_loop_now(f->l->loop);
 	if (now >= f->turn.deadline_ns) {
 		struct kp_err err;
 		kp_err_set(&err, KP_DEADLINE_EXCEEDED, "the request took longer than %lld s", (long long)(f->l->gateway->config.request_timeout_ns / KP_NS_PER_S));
 		kp_flow_fail(f, &err);
 		return;
 	}
-	if (f->turn.stream && now - f->active_ns >= quiet) { /* the engine prefills: keep the connection in use */
+	if (f->turn.stream && now - f->active_ns >= KEEPALIVE_NS) { /* the engine prefills: keep the connection in use */
+		f->active_ns = now;
 		kp_buf_lit(&f->l->scratch_buf, ": keep-alive\n\n");
 		kp_flow_flush(f);
 	}
-	kp_timer_start(f->l->loop, t, KP_MIN(f->turn.deadline_ns, f->active_ns + quiet), on_timer);
+	arm(f);
+}
+
+static void arm(struct kp_flow *f)
+{
+	int64_t due = f->turn.deadline_ns;
+	if (f->turn.stream) {
+		due = KP_MIN(due, f->active_ns + KEEPALIVE_NS);
+	}
+	kp_timer_start(f->l->loop, &f->timer, due, on_timer);
 }
 
 static void run_from(struct kp_flow *f, size_t stage)
@@ -73,7 +85,7 @@ void kp_flow_run(struct kp_flow *f)
 {
 	f->active_ns = f->turn.start_ns;
 	f->turn.deadline_ns = f->turn.start_ns + f->l->gateway->config.request_timeout_ns;
-	kp_timer_start(f->l->loop, &f->timer, KP_MIN(f->turn.deadline_ns, f->turn.start_ns + KEEPALIVE_SECONDS * KP_NS_PER_S), on_timer);
+	arm(f);
 	run_from(f, 0);
 }
 
