@@ -1,1 +1,7 @@
-# Committed generated code. Protocol code is generated at build time (mk/build.mk).
+# Committed generated code: `make regen` writes it anew, `make check-gen` says whether it is current. Protocol code is generated at build
+# time (mk/build.mk). Double colons, so that other generators can add to both.
+regen:: ## rewrite the committed generated files
+	hack/gen-crd
+check-gen:: ## the committed generated files are current
+	hack/gen-crd --check
+.PHONY: regen check-gen

@@ -11,11 +11,12 @@
 struct kp_yaml_marks {
 	struct kp_yaml_marks *first, *last, *next; /* members or elements, as written */
 	kp_str key;    /* of a member; p NULL in elements and the root */
-	json_t *value; /* borrowed */
+	json_t *value; /* borrowed, valid while the document is built */
 	struct kp_doc_pos pos, key_pos;
 	uint32_t nodes, height; /* of the subtree, this one included */
 	size_t bytes;           /* of its scalars and keys */
 	bool alias;             /* written as *anchor */
+	bool object, array;     /* what the value is */
 };
 
 struct kp_doc_frame {

@@ -30,7 +30,7 @@ int kp_doc_builder_init(struct kp_doc_builder *b, struct kp_arena *arena,
 	const struct kp_doc_limits *lim, struct kp_err *err)
 {
 	KP_BUG_ON(lim->max_depth > KP_DOC_MAX_DEPTH);
-	*b = (struct kp_doc_builder){.arena = arena, .lim = lim, .scratch = json_array()};
+	*b = (struct kp_doc_builder){ .arena = arena, .lim = lim, .scratch = json_array() };
 	return b->scratch ? 0 : kp_err_set(err, KP_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -111,7 +111,7 @@ static struct kp_doc_pos key_pos(const struct kp_yaml_marks *m, kp_str key)
 			return c->key_pos;
 		}
 	}
-	return (struct kp_doc_pos){0};
+	return (struct kp_doc_pos){ 0 };
 }
 
 static void append_mark(struct kp_yaml_marks *parent, struct kp_yaml_marks *m)
@@ -131,6 +131,8 @@ static int attach(struct kp_doc_builder *b, struct kp_yaml_marks *m, json_t *v,
 {
 	struct kp_doc_frame *f = top(b);
 	m->value = v;
+	m->object = json_is_object(v);
+	m->array = json_is_array(v);
 	*ret_marks = m;
 	if (!f) {
 		KP_BUG_ON(b->root);
@@ -263,7 +265,7 @@ static struct kp_yaml_marks *new_marks(struct kp_doc_builder *b, struct kp_doc_p
 {
 	struct kp_yaml_marks *m = kp_arena_alloc(b->arena, sizeof(*m));
 	if (m) {
-		*m = (struct kp_yaml_marks){.pos = at, .nodes = 1, .height = 1};
+		*m = (struct kp_yaml_marks){ .pos = at, .nodes = 1, .height = 1 };
 	}
 	return m;
 }
@@ -304,7 +306,7 @@ int kp_doc_open(struct kp_doc_builder *b, bool object, struct kp_doc_pos at,
 	if (attach(b, m, v, &m, err)) {
 		return -1;
 	}
-	b->stack[b->depth++] = (struct kp_doc_frame){.marks = m};
+	b->stack[b->depth++] = (struct kp_doc_frame){ .marks = m };
 	if (ret_marks) {
 		*ret_marks = m;
 	}

@@ -139,7 +139,7 @@ int kp_doc_json_stream(struct kp_doc_builder *b, kp_str text, bool only_one,
 		text = kp_str_skip(text, 3);
 	}
 	kp_json_init(&j, text, b->arena);
-	struct cursor c = {.at = j.p, .pos = {.line = 1, .column = 1}};
+	struct cursor c = { .at = j.p, .pos = { .line = 1, .column = 1 } };
 	for (;;) {
 		bool placed = false;
 		if (read_value(b, &j, &c, &placed, err)) {

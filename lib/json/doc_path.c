@@ -78,9 +78,9 @@ static const struct kp_yaml_marks *find(const struct kp_yaml_doc *doc, const cha
 	const struct kp_yaml_marks *m = doc->marks;
 	while (m && path.n) {
 		const struct kp_yaml_marks *next = NULL;
-		if (json_is_object(m->value)) {
+		if (m->object) {
 			next = member(m, &path);
-		} else if (json_is_array(m->value)) {
+		} else if (m->array) {
 			next = element(m, take_bracket(&path));
 		}
 		if (!next) {
@@ -101,4 +101,27 @@ struct kp_doc_pos kp_yaml_key_pos(const struct kp_yaml_doc *doc, const char *pat
 {
 	const struct kp_yaml_marks *m = find(doc, path);
 	return !m ? doc->pos : m->key_pos.line ? m->key_pos : m->pos;
+}
+
+struct kp_yaml_doc kp_yaml_element(const struct kp_yaml_doc *list, size_t index)
+{
+	const struct kp_yaml_marks *c = list->marks->first;
+	for (size_t i = 0; c && i < index; i++) {
+		c = c->next;
+	}
+	return (struct kp_yaml_doc){
+		.value = json_array_get(list->value, index),
+		.pos = c ? c->pos : list->pos,
+		.marks = c ? c : list->marks,
+	};
+}
+
+struct kp_yaml_doc kp_yaml_member(const struct kp_yaml_doc *object, const char *key)
+{
+	const struct kp_yaml_marks *m = find(object, key);
+	return (struct kp_yaml_doc){
+		.value = json_object_get(object->value, key),
+		.pos = m ? m->pos : object->pos,
+		.marks = m ? m : object->marks,
+	};
 }

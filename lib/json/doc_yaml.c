@@ -29,7 +29,8 @@ struct reader {
 
 static struct kp_doc_pos pos_of(yaml_mark_t m)
 {
-	return (struct kp_doc_pos){.line = (uint32_t)m.line + 1, .column = (uint32_t)m.column + 1};
+	return (struct kp_doc_pos){ .line = (uint32_t)m.line + 1,
+		.column = (uint32_t)m.column + 1 };
 }
 
 static kp_str str_of(const yaml_char_t *p)
@@ -39,7 +40,7 @@ static kp_str str_of(const yaml_char_t *p)
 
 static struct kp_doc_pos pos_of_byte(kp_str before)
 {
-	struct kp_doc_pos at = {.line = 1, .column = 1};
+	struct kp_doc_pos at = { .line = 1, .column = 1 };
 	for (size_t i = 0; i < before.n; i++) {
 		at.line += before.p[i] == '\n';
 		at.column = before.p[i] == '\n'
@@ -98,7 +99,7 @@ static int bad_tag(
 
 static bool is_scalar_tag(kp_str tag)
 {
-	static const char *const tags[] = {"str", "null", "bool", "int", "float"};
+	static const char *const tags[] = { "str", "null", "bool", "int", "float" };
 	for (size_t i = 0; i < KP_LEN(tags); i++) {
 		if (kp_str_eq(tag, kp_str_c(tags[i]))) {
 			return true;
@@ -206,14 +207,14 @@ static int key_of(struct reader *r, kp_str text, enum kp_yaml_type type,
 		key = v->b ? KP_S("true") : KP_S("false");
 		break;
 	case KP_YAML_INT:
-		key = (kp_str){buf, (size_t)snprintf(buf, sizeof(buf), "%" PRId64, v->i)};
+		key = (kp_str){ buf, (size_t)snprintf(buf, sizeof(buf), "%" PRId64, v->i) };
 		break;
 	case KP_YAML_UINT:
 		return kp_doc_fail(&r->b, at, err, KP_INVALID_ARGUMENT,
 			"a number this large cannot be a key; quote it");
 	case KP_YAML_REAL:
 		kp_yaml_float_key(v->d, buf);
-		key = (kp_str){buf, strlen(buf)};
+		key = (kp_str){ buf, strlen(buf) };
 		break;
 	case KP_YAML_STR:
 	case KP_YAML_TOO_LONG:
@@ -249,7 +250,8 @@ static int anchor_key(struct reader *r, const yaml_char_t *name, json_t *v, stru
 		return kp_doc_fail(&r->b, at, err, KP_RESOURCE_EXHAUSTED, "out of memory");
 	}
 	*m = (struct kp_yaml_marks){
-		.value = v, .pos = at, .nodes = 1, .height = 1, .bytes = json_string_length(v)};
+		.value = v, .pos = at, .nodes = 1, .height = 1, .bytes = json_string_length(v)
+	};
 	set_anchor(r, name, m);
 	return 0;
 }
@@ -339,7 +341,7 @@ static int add_doc(void *ctx, json_t *v, struct kp_yaml_marks *marks, struct kp_
 		return kp_err_set(err, KP_TOO_LARGE, "more than %zu documents", r->b.lim->max_docs);
 	}
 	kp_vec_push(
-		&r->docs, ((struct kp_yaml_doc){.value = v, .pos = marks->pos, .marks = marks}));
+		&r->docs, ((struct kp_yaml_doc){ .value = v, .pos = marks->pos, .marks = marks }));
 	return 0;
 }
 
@@ -390,8 +392,8 @@ static int on_event(struct reader *r, const yaml_event_t *e, struct kp_err *err)
 static int read_yaml(struct reader *r, struct kp_err *err)
 {
 	if (!yaml_parser_initialize(&r->parser)) {
-		return kp_doc_fail(
-			&r->b, (struct kp_doc_pos){0}, err, KP_RESOURCE_EXHAUSTED, "out of memory");
+		return kp_doc_fail(&r->b, (struct kp_doc_pos){ 0 }, err, KP_RESOURCE_EXHAUSTED,
+			"out of memory");
 	}
 	yaml_parser_set_input_string(
 		&r->parser, (const unsigned char *)(r->text.n ? r->text.p : ""), r->text.n);
@@ -460,13 +462,13 @@ static int read_text(struct reader *r, const char *name, const struct kp_doc_lim
 int kp_doc_yaml_where(kp_str text, const char *name, const struct kp_doc_limits *lim,
 	struct kp_yaml_stream *ret, struct kp_doc_pos *ret_where, struct kp_err *err)
 {
-	*ret_where = (struct kp_doc_pos){0};
+	*ret_where = (struct kp_doc_pos){ 0 };
 	if (text.n > lim->max_bytes) {
 		return kp_err_set(
 			err, KP_TOO_LARGE, "%zu bytes, more than %zu", text.n, lim->max_bytes);
 	}
 	KP_AUTO(arena) struct kp_arena *arena = kp_arena_create(2 * kp_doc_arena_bytes(lim));
-	struct reader r = {.text = text};
+	struct reader r = { .text = text };
 	kp_map_init(&r.anchors);
 	int rc = read_text(&r, name, lim, arena, err);
 	if (rc) {
@@ -479,7 +481,8 @@ int kp_doc_yaml_where(kp_str text, const char *name, const struct kp_doc_limits 
 			memcpy(docs, r.docs.p, bytes);
 		}
 		*ret = (struct kp_yaml_stream){
-			.docs = docs, .n = r.docs.n, .arena = kp_steal(arena)};
+			.docs = docs, .n = r.docs.n, .arena = kp_steal(arena)
+		};
 	}
 	kp_doc_builder_fini(&r.b);
 	kp_map_fini(&r.anchors, NULL);
@@ -504,5 +507,5 @@ void kp_yaml_stream_fini(struct kp_yaml_stream *s)
 		json_decref(s->docs[i].value);
 	}
 	kp_arena_destroy(s->arena);
-	*s = (struct kp_yaml_stream){0};
+	*s = (struct kp_yaml_stream){ 0 };
 }

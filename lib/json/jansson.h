@@ -65,6 +65,9 @@ static inline void kp_auto_yaml_stream(struct kp_yaml_stream *s)
    fits wins). */
 struct kp_doc_pos kp_yaml_pos(const struct kp_yaml_doc *doc, const char *path);
 struct kp_doc_pos kp_yaml_key_pos(const struct kp_yaml_doc *doc, const char *path);
+/* A part of a document as a document of its own, for its positions; value NULL when absent. Borrowed from the stream. */
+struct kp_yaml_doc kp_yaml_member(const struct kp_yaml_doc *object, const char *key);
+struct kp_yaml_doc kp_yaml_element(const struct kp_yaml_doc *list, size_t index);
 
 /* Borrowed views, NULL when absent or of another type. */
 const json_t *kp_doc_at(

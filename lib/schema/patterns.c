@@ -1,0 +1,54 @@
+/* DESIGN: one small matcher per pattern of patterns.def, exact for every byte string; the oracle asks Go's regexp the same questions. */
+#include "schema/names.h"
+#include "schema/schema.h"
+
+static bool match_dns_subdomain(kp_str s)
+{
+	return kp_has_dns_subdomain_shape(s);
+}
+
+static bool match_dns_subdomain_or_empty(kp_str s)
+{
+	return s.n == 0 || kp_has_dns_subdomain_shape(s);
+}
+
+static bool is_letter(char c)
+{
+	return kp_lower(c) >= 'a' && kp_lower(c) <= 'z';
+}
+
+static bool match_kind(kp_str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		if (!is_letter(s.p[i]) && !kp_is_digit(s.p[i]) && s.p[i] != '-') {
+			return false;
+		}
+	}
+	return s.n && is_letter(s.p[0]) && s.p[s.n - 1] != '-';
+}
+
+static bool match_label_value(kp_str s)
+{
+	return s.n == 0 || kp_has_name_shape(s);
+}
+
+static bool match_printable(kp_str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] < '!' || s.p[i] > '~') {
+			return false;
+		}
+	}
+	return s.n != 0;
+}
+
+static bool match_absolute_path(kp_str s)
+{
+	return kp_str_starts(s, KP_S("/")) && kp_str_find_char(s, '\0') < 0;
+}
+
+#define KP_PATTERN(name, regex)                                             \
+	const struct kp_schema_pattern kp_pattern_##name = { .text = regex, \
+		.matches = match_##name };
+#include "schema/patterns.def"
+#undef KP_PATTERN
