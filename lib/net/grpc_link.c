@@ -139,7 +139,7 @@ static void keepalive(struct kp_grpc_link *l)
 			kp_grpc_session_ping(l->session);
 			l->n_pings++;
 			l->pinged_ns = now;
-			due = now + l->keepalive_timeout_ns;
+			due = now + KP_MIN(l->keepalive_ns, l->keepalive_timeout_ns);
 			l->ops->activity(l);
 		}
 	}
@@ -212,9 +212,11 @@ void kp_grpc_link_close(struct kp_grpc_link *l)
 	kp_timer_stop(l->loop, &l->timer);
 	kp_list_del(&l->link);
 	const struct kp_grpc_session_info *i = kp_grpc_session_info(l->session);
-	if (l->conn && kp_conn_is_open(l->conn) && i->is_ready && !i->is_over) {
+	if (l->conn && kp_conn_is_open(l->conn) && i->is_ready && !i->is_killed) {
 		struct kp_err ignored;
-		kp_grpc_session_goodbye(l->session);
+		if (!i->is_over) {
+			kp_grpc_session_goodbye(l->session);
+		}
 		(void)drain(l, &ignored);
 		kp_conn_finish(kp_steal(l->conn));
 	} else if (l->conn) {

@@ -31,7 +31,7 @@ struct kp_grpc_session {
 	size_t unconsumed, connection_step, stream_step;
 	uint32_t sent_goaway;   /* error of the GOAWAY we sent, NO_ERROR: none */
 	int32_t last_stream_id; /* of the server's GOAWAY */
-	bool is_killed, is_failed;
+	bool is_failed;
 	const char *scheme;
 	char *authority, *user_agent;
 };
@@ -111,7 +111,7 @@ static bool on_message(void *user, kp_str bytes)
 	struct kp_grpc_stream *st = user;
 	const struct kp_grpc_stream_ops *ops = st->ops;
 	ops->message(st, bytes);
-	return st->ops != NULL && !(st->session && st->session->is_killed);
+	return st->ops != NULL && !(st->session && st->session->info.is_killed);
 }
 
 static void give_credit(struct kp_grpc_stream *st, size_t step)
@@ -307,7 +307,7 @@ static int on_data(
 		st->status = err;
 		refuse(st);
 	}
-	if (s->is_killed) {
+	if (s->info.is_killed) {
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
 	give_credit(st, s->stream_step);
@@ -353,7 +353,7 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
 	} else if (type == NGHTTP2_GOAWAY) {
 		goaway_received(s, &frame->goaway);
 	}
-	return s->is_killed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+	return s->info.is_killed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
@@ -394,7 +394,7 @@ static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error, void
 			"read answer: the stream was reset (%s)", nghttp2_http2_strerror(error));
 	}
 	finish(st);
-	return s->is_killed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+	return s->info.is_killed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 static ssize_t on_request_body(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t n,
@@ -499,7 +499,7 @@ static void check_over(struct kp_grpc_session *s)
 int kp_grpc_session_recv(struct kp_grpc_session *s, kp_str bytes, struct kp_err *err)
 {
 	ssize_t n = nghttp2_session_mem_recv(s->h2, (const uint8_t *)bytes.p, bytes.n);
-	if (s->is_killed) {
+	if (s->info.is_killed) {
 		return kp_err_set(err, KP_CANCELLED, "read answer: the channel was closed");
 	}
 	if (n < 0) {
@@ -537,7 +537,7 @@ void kp_grpc_session_fail(struct kp_grpc_session *s, const struct kp_err *why)
 
 void kp_grpc_session_kill(struct kp_grpc_session *s)
 {
-	s->is_killed = true;
+	s->info.is_killed = true;
 	s->info.is_over = true;
 }
 
@@ -556,7 +556,7 @@ void kp_grpc_session_goodbye(struct kp_grpc_session *s)
 size_t kp_grpc_session_room(const struct kp_grpc_session *s)
 {
 	const struct kp_grpc_session_info *i = &s->info;
-	if (!i->is_ready || i->is_retired || s->is_failed || s->is_killed ||
+	if (!i->is_ready || i->is_retired || s->is_failed || s->info.is_killed ||
 		i->n_open >= i->max_open) {
 		return 0;
 	}

@@ -61,6 +61,7 @@ struct kp_grpc_session_info {
 	bool is_ready;	   /* the server's SETTINGS have come */
 	bool is_retired;   /* GOAWAY, or out of stream ids: no new calls here */
 	bool is_over;	   /* nothing left to read or write: close the connection */
+	bool is_killed;
 	size_t n_streams;  /* calls attached */
 	size_t n_open;	   /* streams the server may count, calls that were reset included */
 	size_t max_open;   /* the server's MAX_CONCURRENT_STREAMS */
