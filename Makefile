@@ -8,6 +8,7 @@ include mk/build.mk
 include mk/test.mk
 include mk/oracle.mk
 include mk/gen.mk
+include mk/bench.mk
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile mk/*.mk
@@ -23,6 +24,6 @@ format: ## clang-format over all C sources
 	@git ls-files '*.c' '*.h' | grep -v '_gen\.[ch]$$' | xargs -r clang-format -i
 
 clean: ## remove build/ except the Python environments
-	rm -rf build/bin build/release build/debug build/asan build/fuzz build/lint
+	rm -rf build/bin build/release build/debug build/asan build/tsan build/clang build/fuzz build/test
 
 .PHONY: help demo deps format clean

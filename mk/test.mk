@@ -54,6 +54,10 @@ check-asan: ## the whole suite under AddressSanitizer and UndefinedBehaviorSanit
 check-tsan: ## lib/base's tests (M=module for another) under ThreadSanitizer
 	$(MAKE) V=tsan M=$(or $(M),base) check-unit
 
+check-valgrind: ## unit tests under valgrind, by hand: slow (M=module for one)
+	KP_TEST_LIMIT=900 KP_WRAP="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite" \
+		$(MAKE) V=debug check-unit
+
 fuzz-build: ## build the fuzz targets with libFuzzer
 	$(MAKE) V=fuzz fuzz-bins
 fuzz-bins: $(FUZZ_BIN)
@@ -68,4 +72,4 @@ check-reproducible: ## the last commit, built twice in different folders, gives 
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: everything check-unit check-asan check-tsan fuzz-build fuzz-bins fuzz-smoke test check-reproducible lint
+.PHONY: everything check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke test check-reproducible lint
