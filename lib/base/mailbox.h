@@ -14,7 +14,8 @@ struct kp_msg {
 struct kp_mailbox;
 
 struct kp_mailbox *kp_mailbox_create(void (*wake)(void *), void *wake_arg);
-/* Undelivered messages are run (so that nothing leaks) on the calling thread. */
+/* Undelivered messages are run (so that nothing leaks) on the calling thread. Only after every poster has ended: a post touches the
+   box until it returns. */
 void kp_mailbox_destroy(struct kp_mailbox *box);
 void kp_mailbox_post(struct kp_mailbox *box, struct kp_msg *msg);
 /* Runs what was there when it was called; returns how many. Owner's thread only. */

@@ -89,7 +89,7 @@ bool kp_workers_submit(struct kp_workers *w, struct kp_job *job)
 
 size_t kp_workers_queued(const struct kp_workers *w)
 {
-	struct kp_workers *m = KP_CONTAINER(w, struct kp_workers, lock);
+	struct kp_workers *m = kp_unconst(w); /* only its lock is written */
 	pthread_mutex_lock(&m->lock);
 	size_t n = m->queued;
 	pthread_mutex_unlock(&m->lock);
