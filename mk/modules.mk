@@ -13,8 +13,8 @@ DEPS_engine   := schema core net json obs base
 DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
-DEPS_sidecar  := $(MODULES)
-DEPS_cli      := $(MODULES)
+DEPS_sidecar  := parse template token engine api schema core net json obs base
+DEPS_cli      := parse template token engine api schema core net json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
 LAYERS_sidecar := models control route flow api admin
