@@ -87,7 +87,8 @@ static void list_take_moves_everything(void **state)
 
 static void push_twice(void *arg)
 {
-	struct kp_list *node = arg, head;
+	static struct kp_list head;
+	struct kp_list *node = arg;
 	kp_list_init(&head);
 	kp_list_push(&head, node);
 	kp_list_push(&head, node);
