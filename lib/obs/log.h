@@ -56,11 +56,12 @@ bool kp_log_level_parse(kp_str s, enum kp_log_level *ret); /* "debug", "info", "
 
 void kp_log_emit(enum kp_log_level level, const char *msg, const struct kp_field *fields, size_t n);
 /* kp_log(KP_LOG_INFO, "listening", kp_f_z("address", a)); */
-#define kp_log(level, msg, ...)                                                                    \
-	((level) >= kp_log_min ?                                                                   \
-			kp_log_emit((level), (msg), (const struct kp_field[]){ { .key = NULL }, ##__VA_ARGS__ } + 1,     \
-				KP_LEN(((const struct kp_field[]){ { .key = NULL }, ##__VA_ARGS__ })) - 1) :        \
-			(void)0)
+#define kp_log(level, ...) kp_log_fields(level, __VA_ARGS__, (struct kp_field){ .key = NULL })
+/* The field without a name behind them is not counted: it is there because a variable argument list must not be empty. */
+#define kp_log_fields(level, msg, ...)                                                             \
+	((level) >= kp_log_min ? kp_log_emit((level), (msg), (const struct kp_field[]){ __VA_ARGS__ }, \
+					 KP_LEN(((const struct kp_field[]){ __VA_ARGS__ })) - 1) :  \
+				 (void)0)
 
 /* Rate limit for one place in the code: true at most once per interval; *ret_suppressed is how often it said no since the last true. Owned by one thread. */
 struct kp_log_limit {
