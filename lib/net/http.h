@@ -12,16 +12,23 @@ struct kp_header {
 kp_str kp_header_get(const struct kp_header *h, size_t n, kp_str name);
 
 struct kp_http_request {
-	kp_str method; /* "GET" */
-	kp_str target; /* as sent, "/v1/models?x=1" */
+	kp_str method;      /* "GET" */
+	kp_str target;      /* as sent, "/v1/models?x=1" */
 	kp_str path, query; /* target split at '?'; query without it */
 	kp_str authority, scheme;
-	const struct kp_header *headers; /* without pseudo-headers and framing (connection, transfer-encoding, ...) */
+	const struct kp_header *
+		headers; /* without pseudo-headers and framing (connection, transfer-encoding, ...) */
 	size_t n_headers;
 	int64_t content_length; /* -1: none given */
-	int version;		/* 10, 11, 20 */
+	int version;            /* 10, 11, 20 */
 	bool tls;
-	kp_str peer;		/* "127.0.0.1:54321" */
+	kp_str peer; /* "127.0.0.1:54321" */
 };
+
+/* "OK" for 200; "" for an unknown status. */
+const char *kp_http_reason(int status);
+/* "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, 5.6.7) and a NUL. */
+enum { KP_HTTP_DATE_MAX = 30 };
+void kp_http_date(int64_t wall_ns, char buf[KP_HTTP_DATE_MAX]);
 
 #endif

@@ -11,12 +11,19 @@
 #include "base/err.h"
 #include "net/http.h"
 #include "net/loop.h"
+#include "obs/metrics.h"
 
 struct kp_http_server;
 struct kp_stream;
 struct kp_tls_context;
 
-enum kp_stream_end { KP_STREAM_FINISHED = 0, KP_STREAM_CLIENT_GONE, KP_STREAM_TIMEOUT, KP_STREAM_PROTOCOL };
+enum kp_stream_end {
+	KP_STREAM_FINISHED = 0,
+	KP_STREAM_CLIENT_GONE, /* connection lost, half-closed before the answer was complete, or the stream reset */
+	KP_STREAM_TIMEOUT,     /* the client sent or took nothing for too long */
+	KP_STREAM_PROTOCOL,    /* malformed or too large body, flood */
+	KP_STREAM_ABORTED,     /* kp_stream_abort, or the server was destroyed */
+};
 
 struct kp_stream_ops {
 	/* A piece of the body; valid during the call. */
@@ -54,6 +61,22 @@ struct kp_http_server *kp_http_server_create(struct kp_loop *loop, const struct 
 int kp_http_server_listen(struct kp_http_server *s, const char *address, uint16_t *ret_port, struct kp_err *err) KP_MUST_USE;
 /* Stops accepting, closes idle connections, tells the others (Connection: close, GOAWAY) and lets their streams finish. */
 void kp_http_server_drain(struct kp_http_server *s);
+/* What this server did so far; relaxed atomics, any thread may read while the server lives. */
+enum kp_http_refused {
+	KP_HTTP_REFUSED_MALFORMED = 0, /* 400, 417, 501, 505 */
+	KP_HTTP_REFUSED_HEAD,	       /* 431, 414 */
+	KP_HTTP_REFUSED_BODY,	       /* 413 */
+	KP_HTTP_REFUSED_SLOW,	       /* 408, or a client that takes nothing */
+	KP_HTTP_REFUSED_FLOOD,	       /* an HTTP/2 connection ended for what it sent */
+	KP_HTTP_REFUSED_CONNECTIONS,   /* beyond max_connections, or no descriptor left */
+	KP_HTTP_REFUSED_N
+};
+struct kp_http_counters {
+	struct kp_gauge connections;
+	struct kp_counter accepted, http1_requests, http2_requests, bytes_in, bytes_out;
+	struct kp_counter refused[KP_HTTP_REFUSED_N];
+};
+const struct kp_http_counters *kp_http_server_counters(const struct kp_http_server *s);
 size_t kp_http_server_connections(const struct kp_http_server *s);
 /* Closes everything; every stream gets `closed` before this returns. The memory goes with the loop's next iterations; done() is called then. */
 void kp_http_server_destroy(struct kp_http_server *s, void (*done)(void *), void *arg);
@@ -64,6 +87,8 @@ void kp_stream_respond(struct kp_stream *s, int status, const struct kp_header *
 /* Queues a copy; leaves with everything else queued in this iteration of the loop (or earlier once 64 KiB are there). */
 void kp_stream_write(struct kp_stream *s, kp_str bytes);
 void kp_stream_finish(struct kp_stream *s);
+/* As finish, with trailers behind the body (HTTP/2, chunked HTTP/1.1; dropped where the version has none). */
+void kp_stream_finish_trailers(struct kp_stream *s, const struct kp_header *trailers, size_t n);
 /* Breaks the stream off: RST_STREAM, or the connection of HTTP/1.1. For answers that must not look complete. */
 void kp_stream_abort(struct kp_stream *s);
 /* Stops and resumes reading this stream's body (flow control reaches the client). */
