@@ -1,4 +1,5 @@
-/* DESIGN: one table of options; every value is checked where it is read, and an error names the option. */
+/* DESIGN: one table of options; every value is checked where it is read, and an error names the
+ * option. */
 #include "sidecar/config.h"
 
 #include "base/clock.h"
@@ -18,19 +19,34 @@ struct option {
 
 #define AT(member) offsetof(struct kp_config, member)
 static const struct option options[] = {
-	{ "--manifests", "PATH", "file or directory of manifests (InferencePool, InferenceEngine); watched", STRING, AT(manifests), 0, 0 },
-	{ "--listen", "HOST:PORT", "public listener, repeatable (default: 127.0.0.1 and the pool's target ports)", LISTEN, 0, 0, 0 },
-	{ "--admin-listen", "HOST:PORT", "health, metrics (default 127.0.0.1:9090)", STRING, AT(admin_listen), 0, 0 },
-	{ "--namespace", "NAME", "namespace of manifests that name none, and the one served (default: default)", STRING, AT(namespace), 0, 0 },
+	{ "--manifests", "PATH",
+		"file or directory of manifests (InferencePool, InferenceEngine); watched", STRING,
+		AT(manifests), 0, 0 },
+	{ "--listen", "HOST:PORT",
+		"public listener, repeatable (default: 127.0.0.1 and the pool's target ports)",
+		LISTEN, 0, 0, 0 },
+	{ "--admin-listen", "HOST:PORT", "health, metrics (default 127.0.0.1:9090)", STRING,
+		AT(admin_listen), 0, 0 },
+	{ "--namespace", "NAME",
+		"namespace of manifests that name none, and the one served (default: default)",
+		STRING, AT(namespace), 0, 0 },
 	{ "--routing", "POLICY", "least_load (default) or round_robin", ROUTING, 0, 0, 0 },
-	{ "--loops", "N", "event loop threads (default: the CPUs it may use)", COUNT, AT(loops), 1, 64 },
-	{ "--workers", "N", "worker threads for long prompts (default: as --loops)", COUNT, AT(workers), 1, 64 },
-	{ "--max-body", "BYTES", "largest request body (default 33554432)", BYTES, AT(max_body_bytes), 1024, 1u << 30 },
-	{ "--max-requests", "N", "requests in flight; beyond: 429 (default 8192)", BYTES, AT(max_requests), 1, 1000000 },
-	{ "--request-timeout", "SECONDS", "longest life of a request (default 1800)", SECONDS, AT(request_timeout_ns), 1, 86400 },
-	{ "--drain-settle", "SECONDS", "after SIGTERM: not ready, but still accepting (default 0)", SECONDS, AT(drain_settle_ns), 0, 3600 },
-	{ "--drain-timeout", "SECONDS", "then: how long requests in flight may take (default 60)", SECONDS, AT(drain_timeout_ns), 0, 86400 },
-	{ "--tls-cert", "FILE", "PEM certificate chain of the public listeners", STRING, AT(tls_cert), 0, 0 },
+	{ "--loops", "N", "event loop threads (default: the CPUs it may use)", COUNT, AT(loops), 1,
+		64 },
+	{ "--workers", "N", "worker threads for long prompts (default: as --loops)", COUNT,
+		AT(workers), 1, 64 },
+	{ "--max-body", "BYTES", "largest request body (default 33554432)", BYTES,
+		AT(max_body_bytes), 1024, 1u << 30 },
+	{ "--max-requests", "N", "requests in flight; beyond: 429 (default 8192)", BYTES,
+		AT(max_requests), 1, 1000000 },
+	{ "--request-timeout", "SECONDS", "longest life of a request (default 1800)", SECONDS,
+		AT(request_timeout_ns), 1, 86400 },
+	{ "--drain-settle", "SECONDS", "after SIGTERM: not ready, but still accepting (default 0)",
+		SECONDS, AT(drain_settle_ns), 0, 3600 },
+	{ "--drain-timeout", "SECONDS", "then: how long requests in flight may take (default 60)",
+		SECONDS, AT(drain_timeout_ns), 0, 86400 },
+	{ "--tls-cert", "FILE", "PEM certificate chain of the public listeners", STRING,
+		AT(tls_cert), 0, 0 },
 	{ "--tls-key", "FILE", "its PEM key", STRING, AT(tls_key), 0, 0 },
 	{ "--log-level", "LEVEL", "debug, info (default), warn, error", LEVEL, 0, 0, 0 },
 	{ "--log-format", "FORMAT", "logfmt (default) or json", FORMAT, 0, 0, 0 },
@@ -59,8 +75,9 @@ static int set_number(const struct option *o, kp_str v, struct kp_config *c, str
 {
 	uint64_t n;
 	if (!kp_str_u64(v, o->max, &n) || n < o->min) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: expected a whole number from %llu to %llu, got `%" KP_FMT "`", o->name,
-			(unsigned long long)o->min, (unsigned long long)o->max, KP_ARG(v));
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`%s`: expected a whole number from %llu to %llu, got `%" KP_FMT "`",
+			o->name, (unsigned long long)o->min, (unsigned long long)o->max, KP_ARG(v));
 	}
 	char *at = (char *)c + o->offset;
 	if (o->type == SECONDS) {
@@ -73,7 +90,8 @@ static int set_number(const struct option *o, kp_str v, struct kp_config *c, str
 	return 0;
 }
 
-static int set_option(const struct option *o, const char *value, struct kp_config *c, struct kp_err *err)
+static int set_option(
+	const struct option *o, const char *value, struct kp_config *c, struct kp_err *err)
 {
 	kp_str v = kp_str_c(value);
 	bool ok = true;
@@ -83,7 +101,8 @@ static int set_option(const struct option *o, const char *value, struct kp_confi
 		break;
 	case LISTEN:
 		if (c->n_listen == KP_MAX_LISTEN) {
-			return kp_err_set(err, KP_INVALID_ARGUMENT, "`--listen`: at most %d", KP_MAX_LISTEN);
+			return kp_err_set(
+				err, KP_INVALID_ARGUMENT, "`--listen`: at most %d", KP_MAX_LISTEN);
 		}
 		c->listen[c->n_listen++] = value;
 		break;
@@ -102,7 +121,9 @@ static int set_option(const struct option *o, const char *value, struct kp_confi
 		ok = c->log_format == KP_LOG_JSON || kp_str_eq(v, KP_S("logfmt"));
 		break;
 	}
-	return ok ? 0 : kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: unknown value `%s` (%s)", o->name, value, o->help);
+	return ok ? 0
+		  : kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: unknown value `%s` (%s)", o->name,
+			    value, o->help);
 }
 
 static const struct option *find_option(kp_str name)
@@ -127,7 +148,8 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 		.drain_timeout_ns = 60 * KP_NS_PER_S,
 		.log_level = KP_LOG_INFO };
 	for (int i = 1; i < argc; i++) {
-		if (kp_str_eq(kp_str_c(argv[i]), KP_S("--help")) || kp_str_eq(kp_str_c(argv[i]), KP_S("-h"))) {
+		if (kp_str_eq(kp_str_c(argv[i]), KP_S("--help")) ||
+			kp_str_eq(kp_str_c(argv[i]), KP_S("-h"))) {
 			print_help();
 			return 1;
 		}
@@ -139,7 +161,8 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 		ptrdiff_t eq = kp_str_find_char(arg, '=');
 		const struct option *o = find_option(eq > 0 ? kp_str_sub(arg, 0, (size_t)eq) : arg);
 		if (!o) {
-			return kp_err_set(err, KP_INVALID_ARGUMENT, "unknown option `%s` (see --help)", argv[i]);
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"unknown option `%s` (see --help)", argv[i]);
 		}
 		if (eq < 0 && i + 1 == argc) {
 			return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: needs a value", o->name);
@@ -149,10 +172,12 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 		}
 	}
 	if (!c.manifests) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT, "`--manifests` is missing (see --help)");
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "`--manifests` is missing (see --help)");
 	}
 	if (!c.tls_cert != !c.tls_key) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT, "`--tls-cert` and `--tls-key` go together");
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "`--tls-cert` and `--tls-key` go together");
 	}
 	c.workers = c.workers ? c.workers : c.loops;
 	*ret = c;

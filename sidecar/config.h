@@ -10,7 +10,7 @@ enum { KP_MAX_LISTEN = 16 };
 struct kp_config {
 	const char *manifests;
 	const char *listen[KP_MAX_LISTEN]; /* the i-th is rank i */
-	size_t n_listen;		   /* 0: 127.0.0.1 and the target ports of the pool the gateway owns */
+	size_t n_listen; /* 0: 127.0.0.1 and the target ports of the pool the gateway owns */
 	const char *admin_listen;
 	const char *namespace;
 	const char *tls_cert, *tls_key;
@@ -23,7 +23,8 @@ struct kp_config {
 	enum kp_log_format log_format;
 };
 
-/* 0: run with *ret; 1: --help or --version was printed; -1: err says which argument is wrong. Strings point into argv. */
+/* 0: run with *ret; 1: --help or --version was printed; -1: err says which argument is wrong.
+ * Strings point into argv. */
 int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err *err) KP_MUST_USE;
 
 #endif

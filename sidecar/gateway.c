@@ -1,5 +1,7 @@
-/* DESIGN: builds the parts in the order they depend on each other and takes them down in reverse. Shutdown: not ready (and, for --drain-settle, still accepting, until those who send
-   requests have noticed) -> stop accepting, let requests finish -> end what is left at --drain-timeout -> join every thread, free everything. */
+/* DESIGN: builds the parts in the order they depend on each other and takes them down in reverse.
+   Shutdown: not ready (and, for --drain-settle, still accepting, until those who send requests have
+   noticed) -> stop accepting, let requests finish -> end what is left at --drain-timeout -> join
+   every thread, free everything. */
 #include "sidecar/gateway.h"
 
 #include "base/clock.h"
@@ -40,17 +42,21 @@ static int listen_one(struct kp_gateway *g, const char *address, struct kp_err *
 		}
 		if (i == 0) {
 			ptrdiff_t colon = kp_str_rfind_char(host, ':');
-			snprintf(actual, sizeof(actual), "%" KP_FMT ":%u", KP_ARG(kp_str_sub(host, 0, colon < 0 ? host.n : (size_t)colon)), port);
+			snprintf(actual, sizeof(actual), "%" KP_FMT ":%u",
+				KP_ARG(kp_str_sub(host, 0, colon < 0 ? host.n : (size_t)colon)),
+				port);
 		}
 	}
-	kp_log(KP_LOG_INFO, "listening", kp_f_z("address", actual), kp_f_bool("tls", g->tls != NULL));
+	kp_log(KP_LOG_INFO, "listening", kp_f_z("address", actual),
+		kp_f_bool("tls", g->tls != NULL));
 	return 0;
 }
 
 static int listen_all(struct kp_gateway *g, struct kp_err *err)
 {
 	uint16_t ports[KP_MAX_LISTEN];
-	size_t n = g->config.n_listen ? 0 : kp_control_target_ports(g->control, ports, KP_MAX_LISTEN);
+	size_t n =
+		g->config.n_listen ? 0 : kp_control_target_ports(g->control, ports, KP_MAX_LISTEN);
 	for (size_t i = 0; i < g->config.n_listen; i++) {
 		if (listen_one(g, g->config.listen[i], err)) {
 			return -1;
@@ -64,14 +70,16 @@ static int listen_all(struct kp_gateway *g, struct kp_err *err)
 		}
 	}
 	if (n + g->config.n_listen == 0) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT, "nothing to listen on: no `--listen`, and the manifests name no InferencePool");
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"nothing to listen on: no `--listen`, and the manifests name no InferencePool");
 	}
 	return 0;
 }
 
 static int start_parts(struct kp_gateway *g, struct kp_err *err)
 {
-	const struct kp_tls_opts tls = { .cert_file = g->config.tls_cert, .key_file = g->config.tls_key };
+	const struct kp_tls_opts tls = { .cert_file = g->config.tls_cert,
+		.key_file = g->config.tls_key };
 	if (g->config.tls_cert && !(g->tls = kp_tls_server(&tls, err))) {
 		return -1;
 	}
@@ -153,7 +161,8 @@ static void drain(struct kp_gateway *g)
 		kp_gwloop_drain(g->loops[i], false);
 	}
 	if (!wait_idle(g, g->config.drain_timeout_ns, true)) {
-		kp_log(KP_LOG_WARN, "drain timeout, ending requests", kp_f_int("in_flight", atomic_load(&g->in_flight)));
+		kp_log(KP_LOG_WARN, "drain timeout, ending requests",
+			kp_f_int("in_flight", atomic_load(&g->in_flight)));
 		for (size_t i = 0; i < g->n_loops; i++) {
 			kp_gwloop_drain(g->loops[i], true);
 		}
@@ -163,7 +172,8 @@ static void drain(struct kp_gateway *g)
 	for (int i = 0; i < 200; i++) {
 		size_t open = 0;
 		for (size_t k = 0; k < g->n_loops; k++) {
-			open += (size_t)atomic_load(&kp_http_server_counters(g->loops[k]->server)->connections.v);
+			open += (size_t)atomic_load(
+				&kp_http_server_counters(g->loops[k]->server)->connections.v);
 		}
 		if (open == 0) {
 			break;

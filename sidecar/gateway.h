@@ -1,7 +1,10 @@
-/* The gateway process: what its threads share, and its life. main.c builds one, runs it, takes it down.
+/* The gateway process: what its threads share, and its life. main.c builds one, runs it, takes it
+   down.
 
-   Threads: N loop threads (struct kp_gwloop each: connections, turns, engine connections), one control thread (manifests, endpoints' health, tokenizers), one admin thread
-   (libwebsockets), the worker pool, the log thread. They share: the configuration, the metrics, the snapshot (by message), the endpoints' counters. */
+   Threads: N loop threads (struct kp_gwloop each: connections, turns, engine connections), one
+   control thread (manifests, endpoints' health, tokenizers), one admin thread (libwebsockets), the
+   worker pool, the log thread. They share: the configuration, the metrics, the snapshot (by
+   message), the endpoints' counters. */
 #ifndef SIDECAR_GATEWAY_H
 #define SIDECAR_GATEWAY_H
 
@@ -28,7 +31,8 @@ struct kp_gateway {
 };
 
 /* Builds everything and listens. On success every thread runs. */
-int kp_gateway_start(const struct kp_config *config, struct kp_gateway **ret, struct kp_err *err) KP_MUST_USE;
+int kp_gateway_start(
+	const struct kp_config *config, struct kp_gateway **ret, struct kp_err *err) KP_MUST_USE;
 /* Blocks until SIGTERM or SIGINT, drains, takes everything down. */
 void kp_gateway_run(struct kp_gateway *g);
 void kp_gateway_destroy(struct kp_gateway *g);

@@ -1,5 +1,6 @@
-/* DESIGN: a loop owns what it serves with; the control thread hands it a new snapshot by message, and the loop swaps its pointer. Requests in flight keep the snapshot they began
-   with; a lane goes when neither the current snapshot names its endpoint nor a call runs on it. */
+/* DESIGN: a loop owns what it serves with; the control thread hands it a new snapshot by message,
+   and the loop swaps its pointer. Requests in flight keep the snapshot they began with; a lane goes
+   when neither the current snapshot names its endpoint nor a call runs on it. */
 #include "sidecar/gwloop.h"
 
 #include "base/clock.h"
@@ -12,7 +13,8 @@
 
 enum { SCRATCH_BYTES = 8 << 20, ANSWER_BYTES = 256 << 20 };
 
-int kp_gwloop_create(struct kp_gateway *g, unsigned index, struct kp_gwloop **ret, struct kp_err *err)
+int kp_gwloop_create(
+	struct kp_gateway *g, unsigned index, struct kp_gwloop **ret, struct kp_err *err)
 {
 	char name[16];
 	struct kp_gwloop *l = kp_new(struct kp_gwloop);
@@ -31,7 +33,8 @@ int kp_gwloop_create(struct kp_gateway *g, unsigned index, struct kp_gwloop **re
 	return 0;
 }
 
-int kp_gwloop_listen(struct kp_gwloop *l, const char *address, uint16_t *ret_port, struct kp_err *err)
+int kp_gwloop_listen(
+	struct kp_gwloop *l, const char *address, uint16_t *ret_port, struct kp_err *err)
 {
 	return kp_http_server_listen(l->server, address, ret_port, err);
 }
@@ -51,7 +54,7 @@ void kp_gwloop_start(struct kp_gwloop *l)
 	l->is_started = true;
 }
 
-/* --- lanes ------------------------------------------------------------------------------------------------------- */
+/* --- lanes --- */
 
 static void lane_destroy(struct kp_gwloop *l, struct kp_lane *lane)
 {
@@ -83,7 +86,9 @@ struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
 		lane = l->lanes[i]->endpoint == e ? l->lanes[i] : NULL;
 	}
 	if (!lane) {
-		const struct kp_engine_vllm_opts opts = { .vocab_size = atomic_load_explicit(&e->vocab_size, memory_order_relaxed) };
+		const struct kp_engine_vllm_opts opts = {
+			.vocab_size = atomic_load_explicit(&e->vocab_size, memory_order_relaxed)
+		};
 		lane = kp_new(struct kp_lane);
 		lane->endpoint = kp_endpoint_ref(e);
 		lane->engine = kp_engine_vllm_create(l->loop, e->address, &opts);
@@ -100,7 +105,8 @@ void kp_lane_release(struct kp_gwloop *l, struct kp_lane *lane)
 	KP_BUG_ON(lane->calls == 0);
 	lane->calls--;
 	if (lane->calls == 0 && !lane->is_named) {
-		kp_loop_defer(l->loop, &l->sweep, sweep); /* not now: a callback of its engine may be running */
+		kp_loop_defer(l->loop, &l->sweep,
+			sweep); /* not now: a callback of its engine may be running */
 	}
 }
 
@@ -116,7 +122,7 @@ static bool names(const struct kp_snapshot *s, const struct kp_endpoint *e)
 	return false;
 }
 
-/* --- snapshots --------------------------------------------------------------------------------------------------- */
+/* --- snapshots --- */
 
 struct publish {
 	struct kp_msg msg;
@@ -155,14 +161,15 @@ const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct 
 	}
 	if (!kp_model_text_revision(m)) {
 		const char *why = m->revisions[0]->why_not;
-		kp_err_set(err, KP_UNAVAILABLE, "the model `%" KP_FMT "` is not ready: %s", KP_ARG(name), why ? why : "loading");
+		kp_err_set(err, KP_UNAVAILABLE, "the model `%" KP_FMT "` is not ready: %s",
+			KP_ARG(name), why ? why : "loading");
 		err->reason = "model_not_ready";
 		return NULL;
 	}
 	return m;
 }
 
-/* --- drain and end ----------------------------------------------------------------------------------------------- */
+/* --- drain and end --- */
 
 struct drain {
 	struct kp_msg msg;
@@ -178,7 +185,7 @@ static void on_drain(struct kp_msg *msg)
 	kp_http_server_drain(l->server);
 	if (d->cancel) {
 		kp_err_set(&err, KP_UNAVAILABLE, "the gateway is shutting down");
-		kp_list_each_safe(node, &l->flows) {
+		kp_list_each_safe (node, &l->flows) {
 			kp_flow_fail(KP_CONTAINER(node, struct kp_flow, link), &err);
 		}
 	}
@@ -203,7 +210,8 @@ static void on_stop(struct kp_msg *msg)
 	struct drain *d = KP_CONTAINER(msg, struct drain, msg);
 	struct kp_gwloop *l = d->l;
 	kp_mem_free(d);
-	kp_http_server_destroy(l->server, server_gone, l); /* every flow ends here; those at a worker when it comes back */
+	kp_http_server_destroy(l->server, server_gone,
+		l); /* every flow ends here; those at a worker when it comes back */
 	while (l->n_lanes) {
 		lane_destroy(l, l->lanes[0]);
 	}

@@ -1,5 +1,6 @@
-/* One loop thread of the gateway: its listeners, the snapshot it serves from, its connections to engines, the requests in flight on it. Everything here is for that thread, except
-   the two functions that say "any thread". */
+/* One loop thread of the gateway: its listeners, the snapshot it serves from, its connections to
+   engines, the requests in flight on it. Everything here is for that thread, except the two
+   functions that say "any thread". */
 #ifndef SIDECAR_GWLOOP_H
 #define SIDECAR_GWLOOP_H
 
@@ -8,7 +9,8 @@
 
 #include <pthread.h>
 
-/* A lane: this loop's connection to one endpoint. It lives while a snapshot names the endpoint or a call runs on it. */
+/* A lane: this loop's connection to one endpoint. It lives while a snapshot names the endpoint or a
+ * call runs on it. */
 struct kp_lane {
 	struct kp_endpoint *endpoint;
 	struct kp_engine *engine;
@@ -28,14 +30,17 @@ struct kp_gwloop {
 	struct kp_list flows; /* requests in flight */
 	size_t n_flows;
 	struct kp_buf scratch_buf; /* for the answer bytes of one engine message */
-	struct kp_defer sweep;	 /* frees lanes nobody needs */
+	struct kp_defer sweep;     /* frees lanes nobody needs */
 	pthread_t thread;
 	bool is_started;
 };
 
-int kp_gwloop_create(struct kp_gateway *g, unsigned index, struct kp_gwloop **ret, struct kp_err *err) KP_MUST_USE;
-/* Opens one more public listener. Before start. Port 0 gives a free one: *address is then replaced for the loops that follow. */
-int kp_gwloop_listen(struct kp_gwloop *l, const char *address, uint16_t *ret_port, struct kp_err *err) KP_MUST_USE;
+int kp_gwloop_create(struct kp_gateway *g, unsigned index, struct kp_gwloop **ret,
+	struct kp_err *err) KP_MUST_USE;
+/* Opens one more public listener. Before start. Port 0 gives a free one: *address is then replaced
+ * for the loops that follow. */
+int kp_gwloop_listen(struct kp_gwloop *l, const char *address, uint16_t *ret_port,
+	struct kp_err *err) KP_MUST_USE;
 void kp_gwloop_start(struct kp_gwloop *l);
 /* Any thread: serve from this snapshot from now on (takes over the reference). */
 void kp_gwloop_publish(struct kp_gwloop *l, struct kp_snapshot *s);
@@ -44,7 +49,8 @@ void kp_gwloop_drain(struct kp_gwloop *l, bool cancel);
 /* Joins the thread and frees everything. */
 void kp_gwloop_destroy(struct kp_gwloop *l);
 
-/* The model of that name with its text stack loaded, in the current snapshot. NULL: NOT_FOUND `model_not_found`, or UNAVAILABLE `model_not_ready`. */
+/* The model of that name with its text stack loaded, in the current snapshot. NULL: NOT_FOUND
+ * `model_not_found`, or UNAVAILABLE `model_not_ready`. */
 const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct kp_err *err);
 
 /* The lane to an endpoint (made when there is none), counted until kp_lane_release. */

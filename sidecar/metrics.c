@@ -1,5 +1,6 @@
-/* DESIGN: looked up by name at the end of each request (four hash look-ups, about a microsecond), nothing per token. The model label is a configured name or "", so that clients cannot
-   make new series. */
+/* DESIGN: looked up by name at the end of each request (four hash look-ups, about a microsecond),
+   nothing per token. The model label is a configured name or "", so that clients cannot make new
+   series. */
 #include "sidecar/metrics.h"
 
 #include "base/clock.h"
@@ -12,10 +13,15 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 	char status[16];
 	snprintf(status, sizeof(status), "%d", http_status);
 	kp_str model = f->model ? kp_str_c(f->model->name) : KP_S("");
-	const struct kp_label labels[] = { { "api", kp_str_c(f->api) }, { "model", model }, { "code", kp_str_c(status) } };
+	const struct kp_label labels[] = { { "api", kp_str_c(f->api) }, { "model", model },
+		{ "code", kp_str_c(status) } };
 	uint64_t prompt = 0;
-	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_requests_total", "Requests by API, model and HTTP status (499: the client left).", labels, 3), 1);
-	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_request_duration_seconds", "From the head of a request to its end.", kp_bounds_seconds,
+	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_requests_total",
+			       "Requests by API, model and HTTP status (499: the client left).",
+			       labels, 3),
+		1);
+	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_request_duration_seconds",
+				     "From the head of a request to its end.", kp_bounds_seconds,
 				     KP_LEN(kp_bounds_seconds), labels, 2),
 		(double)(kp_now_ns() - f->turn.start_ns) / 1e9);
 	if (!f->first_ns) {
@@ -24,21 +30,28 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 	for (size_t i = 0; i < f->n_prompts; i++) {
 		prompt += f->prompts[i].ids.n;
 	}
-	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_prompt_tokens_total", "Tokens of prompts sent to engines.", labels + 1, 1), prompt);
-	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_completion_tokens_total", "Tokens received from engines.", labels + 1, 1), f->completion_tokens);
+	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_prompt_tokens_total",
+			       "Tokens of prompts sent to engines.", labels + 1, 1),
+		prompt);
+	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_completion_tokens_total",
+			       "Tokens received from engines.", labels + 1, 1),
+		f->completion_tokens);
 }
 
 void kp_metrics_first_token(struct kp_gateway *g, const struct kp_flow *f)
 {
 	const struct kp_label label = { "model", kp_str_c(f->model->name) };
-	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_time_to_first_token_seconds", "From the head of a request to the engine's first token.",
+	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_time_to_first_token_seconds",
+				     "From the head of a request to the engine's first token.",
 				     kp_bounds_seconds, KP_LEN(kp_bounds_seconds), &label, 1),
 		(double)(f->first_ns - f->turn.start_ns) / 1e9);
 }
 
-static void set_counter(struct kp_gateway *g, const char *name, const char *help, const struct kp_label *label, uint64_t v)
+static void set_counter(struct kp_gateway *g, const char *name, const char *help,
+	const struct kp_label *label, uint64_t v)
 {
-	atomic_store_explicit(&kp_metrics_counter(g->metrics, name, help, label, label != NULL)->v, v, memory_order_relaxed);
+	atomic_store_explicit(&kp_metrics_counter(g->metrics, name, help, label, label != NULL)->v,
+		v, memory_order_relaxed);
 }
 
 static uint64_t counter(const struct kp_counter *c)
@@ -49,7 +62,8 @@ static uint64_t counter(const struct kp_counter *c)
 /* The servers' own counters, summed over the loops. */
 static void refresh_http(struct kp_gateway *g)
 {
-	static const char *const reasons[KP_HTTP_REFUSED_N] = { "malformed", "head", "body", "slow", "flood", "connections" };
+	static const char *const reasons[KP_HTTP_REFUSED_N] = { "malformed", "head", "body", "slow",
+		"flood", "connections" };
 	const struct kp_label h1 = { "version", KP_S("1") }, h2 = { "version", KP_S("2") };
 	int64_t connections = 0;
 	uint64_t accepted = 0, v1 = 0, v2 = 0, in = 0, out = 0, refused[KP_HTTP_REFUSED_N] = { 0 };
@@ -65,7 +79,9 @@ static void refresh_http(struct kp_gateway *g)
 			refused[k] += counter(&c->refused[k]);
 		}
 	}
-	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_http_connections", "Open connections of the public listeners.", NULL, 0), connections);
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_http_connections",
+			     "Open connections of the public listeners.", NULL, 0),
+		connections);
 	set_counter(g, "kelpie_http_accepted_total", "Connections accepted.", NULL, accepted);
 	set_counter(g, "kelpie_http_requests_total", "Requests by HTTP version.", &h1, v1);
 	set_counter(g, "kelpie_http_requests_total", "Requests by HTTP version.", &h2, v2);
@@ -73,7 +89,8 @@ static void refresh_http(struct kp_gateway *g)
 	set_counter(g, "kelpie_http_sent_bytes_total", "Bytes sent.", NULL, out);
 	for (size_t k = 0; k < KP_HTTP_REFUSED_N; k++) {
 		const struct kp_label label = { "reason", kp_str_c(reasons[k]) };
-		set_counter(g, "kelpie_http_refused_total", "Requests and connections refused by the HTTP layer.", &label, refused[k]);
+		set_counter(g, "kelpie_http_refused_total",
+			"Requests and connections refused by the HTTP layer.", &label, refused[k]);
 	}
 }
 
@@ -81,8 +98,11 @@ static void refresh(void *arg)
 {
 	struct kp_gateway *g = arg;
 	refresh_http(g);
-	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_requests_in_flight", "Requests being served.", NULL, 0), atomic_load(&g->in_flight));
-	set_counter(g, "kelpie_log_lines_dropped_total", "Log lines that did not fit into the queue.", NULL, kp_log_dropped());
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_requests_in_flight",
+			     "Requests being served.", NULL, 0),
+		atomic_load(&g->in_flight));
+	set_counter(g, "kelpie_log_lines_dropped_total",
+		"Log lines that did not fit into the queue.", NULL, kp_log_dropped());
 }
 
 void kp_metrics_watch(struct kp_gateway *g)

@@ -9,7 +9,8 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 /* The engine's first token arrived. */
 void kp_metrics_first_token(struct kp_gateway *g, const struct kp_flow *f);
 
-/* Registers what is read from the parts at each scrape: connections, requests in flight, the log. After the loops exist. */
+/* Registers what is read from the parts at each scrape: connections, requests in flight, the log.
+ * After the loops exist. */
 void kp_metrics_watch(struct kp_gateway *g);
 
 #endif

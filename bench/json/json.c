@@ -1,4 +1,5 @@
-/* bench/json: request bodies read by lib/json's pull reader and by jansson, in turn in one run. Prints one line per case: the best of several rounds in MB/s, and the ratio. */
+/* bench/json: request bodies read by lib/json's pull reader and by jansson, in turn in one run.
+ * Prints one line per case: the best of several rounds in MB/s, and the ratio. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "json/value.h"
@@ -40,7 +41,8 @@ static void run(const char *name, kp_str text)
 		best_ours = o > best_ours ? o : best_ours;
 		best_theirs = t > best_theirs ? t : best_theirs;
 	}
-	printf("%-28s %9zu bytes  kelpie %8.0f MB/s  jansson %8.0f MB/s  ratio %6.1f\n", name, text.n, best_ours, best_theirs, best_ours / best_theirs);
+	printf("%-28s %9zu bytes  kelpie %8.0f MB/s  jansson %8.0f MB/s  ratio %6.1f\n", name,
+		text.n, best_ours, best_theirs, best_ours / best_theirs);
 }
 
 /* {"messages":[{"role":"user","content":"..."}]} around `piece` repeated to about n bytes. */
@@ -59,13 +61,15 @@ int main(void)
 {
 	struct kp_buf b;
 	kp_buf_init(&b, 64 << 20);
-	chat(&b, "The quick brown fox jumps over the lazy dog while 42 engineers look on. ", 66 << 10);
+	chat(&b, "The quick brown fox jumps over the lazy dog while 42 engineers look on. ",
+		66 << 10);
 	run("ASCII prompt", kp_buf_str(&b));
 	chat(&b, "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk", 8 << 20);
 	run("base64, 8 MiB", kp_buf_str(&b));
 	chat(&b, "def f(x):\n\treturn \"a\" + x\n\n", 66 << 10);
 	run("code (many escapes)", kp_buf_str(&b));
-	chat(&b, "Съешь же ещё этих мягких французских булок, да выпей чаю. 吾輩は猫である。", 66 << 10);
+	chat(&b, "Съешь же ещё этих мягких французских булок, да выпей чаю. 吾輩は猫である。",
+		66 << 10);
 	run("Russian and Japanese", kp_buf_str(&b));
 	kp_buf_reset(&b);
 	kp_buf_lit(&b, "[");

@@ -1,7 +1,8 @@
-/* DESIGN: a list of chunks, newest first; a bump pointer in the newest. Chunks double from 4 KiB to 256 KiB; an allocation larger than a
-   quarter of the next chunk gets a chunk of its own behind the current one, so that the bump space is not wasted. Under ASan
-   every allocation is its own malloc, so that overruns and use after reset are seen. `used` counts rounded allocation sizes
-   and is what the limit holds against. */
+/* DESIGN: a list of chunks, newest first; a bump pointer in the newest. Chunks double from 4 KiB to
+   256 KiB; an allocation larger than a quarter of the next chunk gets a chunk of its own behind the
+   current one, so that the bump space is not wasted. Under ASan every allocation is its own malloc,
+   so that overruns and use after reset are seen. `used` counts rounded allocation sizes and is what
+   the limit holds against. */
 #include "base/arena.h"
 #include "base/buf.h"
 
@@ -23,7 +24,7 @@ struct deferred {
 };
 struct kp_arena {
 	size_t max, used;
-	char *at, *end;	      /* bump space in `chunks` */
+	char *at, *end;       /* bump space in `chunks` */
 	struct chunk *chunks; /* the current one first */
 	struct chunk *large;  /* allocations with a chunk of their own */
 	struct deferred *deferred;
@@ -79,7 +80,8 @@ void kp_arena_destroy(struct kp_arena *a)
 static struct chunk *chunk_new(struct chunk **list, size_t size)
 {
 	size_t bytes;
-	struct chunk *c = kp_size_add(sizeof(struct chunk), size, &bytes) ? kp_try_malloc(bytes) : NULL;
+	struct chunk *c =
+		kp_size_add(sizeof(struct chunk), size, &bytes) ? kp_try_malloc(bytes) : NULL;
 	if (c) {
 		c->size = size;
 		c->next = *list;
@@ -140,7 +142,8 @@ void *kp_arena_alloc(struct kp_arena *a, size_t n)
 
 void *kp_arena_xalloc(struct kp_arena *a, size_t n)
 {
-	void *p = alloc_within(a, n, a->max > SIZE_MAX - KP_ARENA_SLACK ? SIZE_MAX : a->max + KP_ARENA_SLACK);
+	void *p = alloc_within(
+		a, n, a->max > SIZE_MAX - KP_ARENA_SLACK ? SIZE_MAX : a->max + KP_ARENA_SLACK);
 	if (!p) {
 		kp_bug(__FILE__, __LINE__, "arena limit passed by the program itself");
 	}
@@ -158,8 +161,9 @@ void *kp_arena_grow(struct kp_arena *a, void *p, size_t old_n, size_t new_n)
 {
 	if (p && (char *)p == a->last) {
 		size_t had = (size_t)(a->at - a->last), size, used;
-		if (kp_size_add(new_n ? new_n : 1, ALIGN - 1, &size) && (size &= ~(size_t)(ALIGN - 1)) <= (size_t)(a->end - a->last) &&
-				kp_size_add(a->used - had, size, &used) && used <= a->max) {
+		if (kp_size_add(new_n ? new_n : 1, ALIGN - 1, &size) &&
+			(size &= ~(size_t)(ALIGN - 1)) <= (size_t)(a->end - a->last) &&
+			kp_size_add(a->used - had, size, &used) && used <= a->max) {
 			a->at = a->last + size;
 			a->used = used;
 			return p;
@@ -224,5 +228,6 @@ size_t kp_arena_used(const struct kp_arena *a)
 
 int kp_arena_full(struct kp_err *err, const char *what)
 {
-	return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "allocate `%s`: the request's memory limit is reached", what);
+	return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+		"allocate `%s`: the request's memory limit is reached", what);
 }

@@ -1,6 +1,7 @@
-/* Arena: everything of one request (or one load) in one place, freed at once. One owner, one thread at a time.
-   It has a hard limit in bytes: kp_arena_alloc gives NULL beyond it, kp_arena_xalloc is for small fixed things and may pass
-   the limit by at most KP_ARENA_SLACK before it aborts. Under ASan each allocation is a malloc of its own. */
+/* Arena: everything of one request (or one load) in one place, freed at once. One owner, one thread
+   at a time. It has a hard limit in bytes: kp_arena_alloc gives NULL beyond it, kp_arena_xalloc is
+   for small fixed things and may pass the limit by at most KP_ARENA_SLACK before it aborts. Under
+   ASan each allocation is a malloc of its own. */
 #ifndef KP_BASE_ARENA_H
 #define KP_BASE_ARENA_H
 
@@ -13,18 +14,21 @@ enum { KP_ARENA_SLACK = 1 << 20 };
 struct kp_arena;
 
 struct kp_arena *kp_arena_create(size_t max_bytes);
-void kp_arena_destroy(struct kp_arena *a); /* runs the deferred calls (last first), frees everything; NULL is fine */
-void kp_arena_reset(struct kp_arena *a);   /* as destroy, but the arena (and its first chunk) stays usable */
+void kp_arena_destroy(struct kp_arena
+		*a); /* runs the deferred calls (last first), frees everything; NULL is fine */
+void kp_arena_reset(
+	struct kp_arena *a); /* as destroy, but the arena (and its first chunk) stays usable */
 KP_AUTO_DEFINE(struct kp_arena, arena, kp_arena_destroy);
 
 /* 16-byte aligned, not zeroed; NULL when the limit is reached or memory is gone. */
 void *kp_arena_alloc(struct kp_arena *a, size_t n) KP_MUST_USE;
 /* As above, zeroed, never NULL: only for sizes the program itself chooses. */
 void *kp_arena_xalloc(struct kp_arena *a, size_t n) __attribute__((returns_nonnull));
-#define kp_arena_new(a, type)	     ((type *)kp_arena_xalloc((a), sizeof(type)))
+#define kp_arena_new(a, type) ((type *)kp_arena_xalloc((a), sizeof(type)))
 /* count*size from outside, zeroed; NULL on overflow or limit. */
 void *kp_arena_calloc(struct kp_arena *a, size_t count, size_t size) KP_MUST_USE;
-/* Grows the last allocation in place if it can, else copies. NULL: limit reached, `p` stays valid. */
+/* Grows the last allocation in place if it can, else copies. NULL: limit reached, `p` stays valid.
+ */
 void *kp_arena_grow(struct kp_arena *a, void *p, size_t old_n, size_t new_n) KP_MUST_USE;
 /* Copies with a terminating NUL that is not counted. RESOURCE_EXHAUSTED at the limit. */
 int kp_arena_dup(struct kp_arena *a, kp_str s, kp_str *ret, struct kp_err *err) KP_MUST_USE;

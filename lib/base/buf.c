@@ -1,5 +1,6 @@
-/* DESIGN: doubling growth from 32 bytes, n never past max. One byte behind cap is always allocated, so that a NUL fits behind a full
-   buffer. The empty buffer points at a static byte so that p is never NULL; it is never written to. */
+/* DESIGN: doubling growth from 32 bytes, n never past max. One byte behind cap is always allocated,
+   so that a NUL fits behind a full buffer. The empty buffer points at a static byte so that p is
+   never NULL; it is never written to. */
 #include "base/buf.h"
 #include "base/mem.h"
 
@@ -122,7 +123,8 @@ const char *kp_buf_cstr(struct kp_buf *b)
 int kp_buf_finish(const struct kp_buf *b, const char *what, struct kp_err *err)
 {
 	if (b->failed) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%s`: more than %zu bytes", what, b->max);
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%s`: more than %zu bytes",
+			what, b->max);
 	}
 	return 0;
 }

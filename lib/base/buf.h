@@ -1,5 +1,6 @@
-/* A growable byte buffer with a maximum. Appends return nothing: a failed one (maximum or memory) sets `failed` and empties the
-   rest of the appends; check once with kp_buf_ok or kp_buf_finish. `p` is never NULL. Not for sharing between threads. */
+/* A growable byte buffer with a maximum. Appends return nothing: a failed one (maximum or memory)
+   sets `failed` and empties the rest of the appends; check once with kp_buf_ok or kp_buf_finish.
+   `p` is never NULL. Not for sharing between threads. */
 #ifndef KP_BASE_BUF_H
 #define KP_BASE_BUF_H
 
@@ -9,7 +10,8 @@
 struct kp_buf {
 	char *p;
 	size_t n;   /* bytes in use */
-	size_t cap; /* room for n to grow into; one byte more is allocated, for a NUL. 0 while p is the static "" */
+	size_t cap; /* room for n to grow into; one byte more is allocated, for a NUL. 0 while p is
+		       the static "" */
 	size_t max; /* n never exceeds it */
 	bool failed;
 };
@@ -29,7 +31,8 @@ static inline void kp_auto_buf(struct kp_buf *b)
 bool kp_buf_reserve_slow(struct kp_buf *b, size_t n);
 static inline bool kp_buf_reserve(struct kp_buf *b, size_t n)
 {
-	return KP_LIKELY(!b->failed && b->cap - b->n >= n && b->cap != 0) || kp_buf_reserve_slow(b, n);
+	return KP_LIKELY(!b->failed && b->cap - b->n >= n && b->cap != 0) ||
+	       kp_buf_reserve_slow(b, n);
 }
 static inline void kp_buf_add(struct kp_buf *b, kp_str s)
 {
@@ -55,7 +58,8 @@ static inline kp_str kp_buf_str(const struct kp_buf *b)
 {
 	return (kp_str){ b->p, b->n };
 }
-/* The content with a NUL behind it (not counted, not held against max); NULL when an append failed before. */
+/* The content with a NUL behind it (not counted, not held against max); NULL when an append failed
+ * before. */
 const char *kp_buf_cstr(struct kp_buf *b);
 static inline bool kp_buf_ok(const struct kp_buf *b)
 {

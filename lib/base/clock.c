@@ -28,8 +28,8 @@ void kp_time_rfc3339(int64_t wall_ns, char buf[25])
 	struct tm tm;
 	gmtime_r(&s, &tm);
 	char tmp[80];
-	snprintf(tmp, sizeof(tmp), "%04d-%02d-%02dT%02d:%02d:%02d.%03uZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
-		tm.tm_sec, ms);
+	snprintf(tmp, sizeof(tmp), "%04d-%02d-%02dT%02d:%02d:%02d.%03uZ", tm.tm_year + 1900,
+		tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ms);
 	for (int i = 0; i < 24; i++) {
 		buf[i] = tmp[i];
 	}

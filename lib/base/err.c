@@ -1,5 +1,6 @@
-/* DESIGN: formatting into a fixed array; no allocation, no locale, no state. The code table in err.h is expanded here into switches, so
-   that a missing entry is a compiler error. Messages are made safe for one log line: control bytes become '?'. */
+/* DESIGN: formatting into a fixed array; no allocation, no locale, no state. The code table in
+   err.h is expanded here into switches, so that a missing entry is a compiler error. Messages are
+   made safe for one log line: control bytes become '?'. */
 #include "base/err.h"
 #include "base/utf8.h"
 
@@ -111,7 +112,8 @@ int kp_err_sys(struct kp_err *err, int errno_value, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(head, sizeof(head), fmt, ap);
 	va_end(ap);
-	const char *why = strerror_r(errno_value, text, sizeof(text)); /* GNU form: returns the text */
+	const char *why =
+		strerror_r(errno_value, text, sizeof(text)); /* GNU form: returns the text */
 	kp_err_set(err, code_of_errno(errno_value), "%s: %s", head, why);
 	err->sys = errno_value;
 	return -1;
@@ -141,8 +143,8 @@ int kp_err_wrap(struct kp_err *err, const char *fmt, ...)
 const char *kp_code_name(enum kp_code code)
 {
 	switch (code) {
-#define X(name, number, http, type, reason, retry)                                                 \
-	case KP_##name:                                                                            \
+#define X(name, number, http, type, reason, retry) \
+	case KP_##name:                            \
 		return #name;
 		KP_CODES(X)
 #undef X
@@ -152,8 +154,8 @@ const char *kp_code_name(enum kp_code code)
 const char *kp_code_reason(enum kp_code code)
 {
 	switch (code) {
-#define X(name, number, http, type, why, retry)                                                    \
-	case KP_##name:                                                                            \
+#define X(name, number, http, type, why, retry) \
+	case KP_##name:                         \
 		return why;
 		KP_CODES(X)
 #undef X
@@ -163,8 +165,8 @@ const char *kp_code_reason(enum kp_code code)
 const char *kp_code_openai_type(enum kp_code code)
 {
 	switch (code) {
-#define X(name, number, http, type, reason, retry)                                                 \
-	case KP_##name:                                                                            \
+#define X(name, number, http, type, reason, retry) \
+	case KP_##name:                            \
 		return type;
 		KP_CODES(X)
 #undef X
@@ -174,8 +176,8 @@ const char *kp_code_openai_type(enum kp_code code)
 int kp_code_http(enum kp_code code)
 {
 	switch (code) {
-#define X(name, number, http, type, reason, retry)                                                 \
-	case KP_##name:                                                                            \
+#define X(name, number, http, type, reason, retry) \
+	case KP_##name:                            \
 		return http;
 		KP_CODES(X)
 #undef X
@@ -185,8 +187,8 @@ int kp_code_http(enum kp_code code)
 bool kp_code_retryable(enum kp_code code)
 {
 	switch (code) {
-#define X(name, number, http, type, reason, retry)                                                 \
-	case KP_##name:                                                                            \
+#define X(name, number, http, type, reason, retry) \
+	case KP_##name:                            \
 		return retry;
 		KP_CODES(X)
 #undef X

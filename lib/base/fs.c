@@ -1,4 +1,5 @@
-/* DESIGN: plain blocking calls, every descriptor O_CLOEXEC, every size held against the caller's limit before memory is taken. */
+/* DESIGN: plain blocking calls, every descriptor O_CLOEXEC, every size held against the caller's
+ * limit before memory is taken. */
 #include "base/fs.h"
 #include "base/mem.h"
 
@@ -15,18 +16,21 @@ static int read_fd(int fd, const char *path, struct kp_buf *b, struct kp_err *er
 	if (fstat(fd, &st) != 0) {
 		return kp_err_sys(err, errno, "stat `%s`", path);
 	}
-	/* A regular file says its size: refused before memory is taken. It may still grow meanwhile, and others (pipes, /proc) say
-	   nothing, so that the limit holds in the loop too. */
+	/* A regular file says its size: refused before memory is taken. It may still grow
+	   meanwhile, and others (pipes, /proc) say nothing, so that the limit holds in the loop
+	   too. */
 	size_t room = b->max - b->n;
 	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > room) {
-		return kp_err_set(err, KP_TOO_LARGE, "read `%s`: %lld bytes, at most %zu", path, (long long)st.st_size, room);
+		return kp_err_set(err, KP_TOO_LARGE, "read `%s`: %lld bytes, at most %zu", path,
+			(long long)st.st_size, room);
 	}
 	size_t step = S_ISREG(st.st_mode) ? KP_MAX((size_t)st.st_size, (size_t)4096) : 65536;
 	for (;;) {
 		size_t left = b->max - b->n;
 		char extra; /* at the maximum, one byte more tells whether the file ends */
 		if (left && !kp_buf_reserve(b, KP_MIN(left, step))) {
-			return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "read `%s`: out of memory", path);
+			return kp_err_set(
+				err, KP_RESOURCE_EXHAUSTED, "read `%s`: out of memory", path);
 		}
 		ssize_t k = read(fd, left ? b->p + b->n : &extra, left ? b->cap - b->n : 1);
 		if (k < 0 && errno == EINTR) {
@@ -39,7 +43,8 @@ static int read_fd(int fd, const char *path, struct kp_buf *b, struct kp_err *er
 			return 0;
 		}
 		if (!left) {
-			return kp_err_set(err, KP_TOO_LARGE, "read `%s`: more than %zu bytes", path, room);
+			return kp_err_set(
+				err, KP_TOO_LARGE, "read `%s`: more than %zu bytes", path, room);
 		}
 		b->n += (size_t)k;
 		step = 65536;
@@ -75,7 +80,8 @@ int kp_fs_map(const char *path, size_t max_bytes, struct kp_mapping *ret, struct
 	} else if (!S_ISREG(st.st_mode)) {
 		r = kp_err_set(err, KP_INVALID_ARGUMENT, "map `%s`: not a regular file", path);
 	} else if ((uint64_t)st.st_size > max_bytes) {
-		r = kp_err_set(err, KP_TOO_LARGE, "map `%s`: %lld bytes, at most %zu", path, (long long)st.st_size, max_bytes);
+		r = kp_err_set(err, KP_TOO_LARGE, "map `%s`: %lld bytes, at most %zu", path,
+			(long long)st.st_size, max_bytes);
 	} else if (st.st_size > 0) {
 		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (p == MAP_FAILED) {

@@ -36,7 +36,8 @@ static inline void kp_list_del(struct kp_list *node)
 		node->next = node->prev = NULL;
 	}
 }
-/* First node, unlinked; NULL when empty. Safe to use as a loop that calls out: `while ((n = kp_list_pop(&l)))`. */
+/* First node, unlinked; NULL when empty. Safe to use as a loop that calls out: `while ((n =
+ * kp_list_pop(&l)))`. */
 static inline struct kp_list *kp_list_pop(struct kp_list *head)
 {
 	struct kp_list *node = head->next;
@@ -56,10 +57,11 @@ static inline void kp_list_take(struct kp_list *to, struct kp_list *from)
 		kp_list_init(from);
 	}
 }
-#define kp_list_each(node, head) for (struct kp_list *node = (head)->next; node != (head); node = node->next)
+#define kp_list_each(node, head) \
+	for (struct kp_list *node = (head)->next; node != (head); node = node->next)
 /* The body may delete `node` itself, no other. */
-#define kp_list_each_safe(node, head)                                                              \
-	for (struct kp_list *node = (head)->next, *node##_next = node->next; node != (head);       \
+#define kp_list_each_safe(node, head)                                                        \
+	for (struct kp_list *node = (head)->next, *node##_next = node->next; node != (head); \
 		node = node##_next, node##_next = node->next)
 
 #endif

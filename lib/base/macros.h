@@ -1,4 +1,5 @@
-/* Attributes, scope cleanup, checked arithmetic, bugs. Included by every other header of lib/base. */
+/* Attributes, scope cleanup, checked arithmetic, bugs. Included by every other header of lib/base.
+ */
 #ifndef KP_BASE_MACROS_H
 #define KP_BASE_MACROS_H
 
@@ -6,41 +7,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KP_MUST_USE	 __attribute__((warn_unused_result))
-#define KP_PRINTF(f, a)	 __attribute__((format(printf, f, a)))
-#define KP_NORETURN	 __attribute__((noreturn))
-#define KP_UNUSED	 __attribute__((unused))
-#define KP_LIKELY(x)	 __builtin_expect(!!(x), 1)
-#define KP_UNLIKELY(x)	 __builtin_expect(!!(x), 0)
-#define KP_LEN(array)	 (sizeof(array) / sizeof((array)[0]))
+#define KP_MUST_USE     __attribute__((warn_unused_result))
+#define KP_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define KP_NORETURN     __attribute__((noreturn))
+#define KP_UNUSED       __attribute__((unused))
+#define KP_LIKELY(x)    __builtin_expect(!!(x), 1)
+#define KP_UNLIKELY(x)  __builtin_expect(!!(x), 0)
+#define KP_LEN(array)   (sizeof(array) / sizeof((array)[0]))
 /* Each argument is evaluated once; the counter keeps the names of nested uses apart. */
-#define KP_CHOOSE(op, a, b, va, vb)                                                                \
-	__extension__({                                                                            \
-		__typeof__(a) va = (a);                                                            \
-		__typeof__(b) vb = (b);                                                            \
-		va op vb ? va : vb;                                                                \
+#define KP_CHOOSE(op, a, b, va, vb)     \
+	__extension__({                 \
+		__typeof__(a) va = (a); \
+		__typeof__(b) vb = (b); \
+		va op vb ? va : vb;     \
 	})
-#define KP_GLUE2(a, b) a##b
-#define KP_GLUE(a, b)  KP_GLUE2(a, b)
-#define KP_MIN(a, b)   KP_CHOOSE(<, a, b, KP_GLUE(kp_a_, __COUNTER__), KP_GLUE(kp_b_, __COUNTER__))
-#define KP_MAX(a, b)   KP_CHOOSE(>, a, b, KP_GLUE(kp_a_, __COUNTER__), KP_GLUE(kp_b_, __COUNTER__))
+#define KP_GLUE2(a, b)                  a##b
+#define KP_GLUE(a, b)                   KP_GLUE2(a, b)
+#define KP_MIN(a, b)                    KP_CHOOSE(<, a, b, KP_GLUE(kp_a_, __COUNTER__), KP_GLUE(kp_b_, __COUNTER__))
+#define KP_MAX(a, b)                    KP_CHOOSE(>, a, b, KP_GLUE(kp_a_, __COUNTER__), KP_GLUE(kp_b_, __COUNTER__))
 #define KP_CONTAINER(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 
-/* Scope cleanup: KP_AUTO_DEFINE(struct kp_x, x, kp_x_destroy) in the type's header, then `KP_AUTO(x) struct kp_x *p = NULL;`.
-   The destructor takes NULL. Hand the object on with kp_steal(p). */
-#define KP_AUTO_DEFINE(type, name, destroy)                                                        \
-	static inline void kp_auto_##name(type **p)                                                \
-	{                                                                                          \
-		destroy(*p);                                                                       \
-	}                                                                                          \
+/* Scope cleanup: KP_AUTO_DEFINE(struct kp_x, x, kp_x_destroy) in the type's header, then
+   `KP_AUTO(x) struct kp_x *p = NULL;`. The destructor takes NULL. Hand the object on with
+   kp_steal(p). */
+#define KP_AUTO_DEFINE(type, name, destroy)         \
+	static inline void kp_auto_##name(type **p) \
+	{                                           \
+		destroy(*p);                        \
+	}                                           \
 	struct kp_auto_semicolon_##name
 #define KP_AUTO(name) __attribute__((cleanup(kp_auto_##name)))
 /* Returns the pointer and leaves NULL behind. */
-#define kp_steal(p)                                                                                \
-	__extension__({                                                                            \
-		__typeof__(p) kp_stolen_ = (p);                                                    \
-		(p) = NULL;                                                                        \
-		kp_stolen_;                                                                        \
+#define kp_steal(p)                             \
+	__extension__({                         \
+		__typeof__(p) kp_stolen_ = (p); \
+		(p) = NULL;                     \
+		kp_stolen_;                     \
 	})
 
 /* Drops const, for memory this module itself owns behind a borrowed view. */

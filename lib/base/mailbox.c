@@ -1,5 +1,6 @@
-/* DESIGN: one mutex, one list. The poster wakes the owner only if the box was empty, after the lock is released; the owner takes the whole
-   batch, then runs it unlocked. Lock order: a mailbox lock is a leaf, nothing is called under it. */
+/* DESIGN: one mutex, one list. The poster wakes the owner only if the box was empty, after the lock
+   is released; the owner takes the whole batch, then runs it unlocked. Lock order: a mailbox lock
+   is a leaf, nothing is called under it. */
 #include "base/mailbox.h"
 #include "base/mem.h"
 

@@ -1,6 +1,7 @@
-/* DESIGN: dense entries in insertion order, an open-addressed table of indices (linear probing, load <= 1/2). Deleting leaves a
-   tombstone in both; rebuilding compacts. SipHash-1-3 (Aumasson, Bernstein 2012; one compression and three finalisation rounds, as
-   Rust and Python use it for tables) keyed at first use. */
+/* DESIGN: dense entries in insertion order, an open-addressed table of indices (linear probing,
+   load <= 1/2). Deleting leaves a tombstone in both; rebuilding compacts. SipHash-1-3 (Aumasson,
+   Bernstein 2012; one compression and three finalisation rounds, as Rust and Python use it for
+   tables) keyed at first use. */
 #include "base/map.h"
 #include "base/rand.h"
 
@@ -138,7 +139,12 @@ static void rebuild(struct kp_map *m)
 	}
 	kp_free(&m->entries);
 	kp_free(&m->slots);
-	*m = (struct kp_map){ .entries = entries, .slots = slots, .n = m->n, .used = used, .cap = cap, .n_slots = n_slots };
+	*m = (struct kp_map){ .entries = entries,
+		.slots = slots,
+		.n = m->n,
+		.used = used,
+		.cap = cap,
+		.n_slots = n_slots };
 }
 
 void *kp_map_get(const struct kp_map *m, kp_str key)
@@ -169,7 +175,8 @@ void *kp_map_set(struct kp_map *m, kp_str key, void *value)
 	while (m->slots[at] != 0 && m->slots[at] != TOMB) {
 		at = (at + 1) & (m->n_slots - 1);
 	}
-	m->entries[m->used] = (struct kp_map_entry){ .key = { copy, key.n }, .value = value, .hash = hash };
+	m->entries[m->used] =
+		(struct kp_map_entry){ .key = { copy, key.n }, .value = value, .hash = hash };
 	m->slots[at] = (uint32_t)++m->used;
 	m->n++;
 	return NULL;

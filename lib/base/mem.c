@@ -1,5 +1,5 @@
-/* DESIGN: the only place that calls malloc and free. The n-th kp_try_* call fails when KP_FAIL_ALLOC=n is set; the counter is
-   process-wide, so tests that use it run one thread. */
+/* DESIGN: the only place that calls malloc and free. The n-th kp_try_* call fails when
+   KP_FAIL_ALLOC=n is set; the counter is process-wide, so tests that use it run one thread. */
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -57,13 +57,15 @@ static void read_fail_at(void)
 	}
 }
 
-/* A size past PTRDIFF_MAX is never granted; said here, since sanitizers take it for a bug of ours. */
+/* A size past PTRDIFF_MAX is never granted; said here, since sanitizers take it for a bug of ours.
+ */
 static bool must_fail(size_t n)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, read_fail_at);
 	return n > PTRDIFF_MAX ||
-		(KP_UNLIKELY(fail_at != 0) && atomic_fetch_add_explicit(&tries, 1, memory_order_relaxed) + 1 == fail_at);
+	       (KP_UNLIKELY(fail_at != 0) &&
+		       atomic_fetch_add_explicit(&tries, 1, memory_order_relaxed) + 1 == fail_at);
 }
 
 void *kp_try_malloc(size_t n)

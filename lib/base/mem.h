@@ -1,6 +1,7 @@
-/* Allocation. Small fixed sizes: kp_xmalloc aborts when memory is gone. Sizes that come from outside (a body, a file, an
-   engine's message): kp_try_*, under a stated limit, NULL on failure. Only lib/base calls malloc and free.
-   KP_FAIL_ALLOC=n in the environment makes the n-th kp_try_* call of the process fail (tests). */
+/* Allocation. Small fixed sizes: kp_xmalloc aborts when memory is gone. Sizes that come from
+   outside (a body, a file, an engine's message): kp_try_*, under a stated limit, NULL on failure.
+   Only lib/base calls malloc and free. KP_FAIL_ALLOC=n in the environment makes the n-th kp_try_*
+   call of the process fail (tests). */
 #ifndef KP_BASE_MEM_H
 #define KP_BASE_MEM_H
 

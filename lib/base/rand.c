@@ -1,4 +1,5 @@
-/* DESIGN: see rand.h. The kernel's generator never fails once it is initialised; an error there is a bug of the platform. */
+/* DESIGN: see rand.h. The kernel's generator never fails once it is initialised; an error there is
+ * a bug of the platform. */
 #include "base/rand.h"
 
 #include <errno.h>
@@ -59,7 +60,8 @@ void kp_random_id(char *buf, size_t n)
 	static const char set[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	static _Thread_local struct kp_rng rng;
 	static _Thread_local unsigned left;
-	if (left == 0) { /* identifiers need to be unique, not secret: reseed now and then instead of a system call each */
+	if (left == 0) { /* identifiers need to be unique, not secret: reseed now and then instead
+			    of a system call each */
 		uint64_t seed;
 		kp_random_bytes(&seed, sizeof(seed));
 		kp_rng_seed(&rng, seed);

@@ -1,5 +1,5 @@
-/* Random numbers: kp_rng is a small seedable generator (xoshiro256**, Blackman and Vigna 2018) for routing and tests;
-   kp_random_bytes is the kernel's, for keys and identifiers. */
+/* Random numbers: kp_rng is a small seedable generator (xoshiro256**, Blackman and Vigna 2018) for
+   routing and tests; kp_random_bytes is the kernel's, for keys and identifiers. */
 #ifndef KP_BASE_RAND_H
 #define KP_BASE_RAND_H
 
@@ -9,7 +9,8 @@ struct kp_rng {
 	uint64_t s[4];
 };
 
-void kp_rng_seed(struct kp_rng *r, uint64_t seed); /* the same numbers for the same seed, for ever */
+void kp_rng_seed(
+	struct kp_rng *r, uint64_t seed); /* the same numbers for the same seed, for ever */
 uint64_t kp_rng_next(struct kp_rng *r);
 uint64_t kp_rng_below(struct kp_rng *r, uint64_t bound); /* uniform in [0, bound), bound > 0 */
 void kp_random_bytes(void *p, size_t n);

@@ -1,5 +1,6 @@
-/* DESIGN: pure functions on slices. Numbers are parsed by hand where the grammar is small; doubles go through strtod_l in the C
-   locale after the text was checked against JSON's grammar, so the result is correctly rounded whatever the process locale is. */
+/* DESIGN: pure functions on slices. Numbers are parsed by hand where the grammar is small; doubles
+   go through strtod_l in the C locale after the text was checked against JSON's grammar, so the
+   result is correctly rounded whatever the process locale is. */
 #include "base/str.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ bool kp_str_u64(kp_str s, uint64_t max, uint64_t *ret)
 	}
 	for (size_t i = 0; i < s.n; i++) {
 		if (!kp_is_digit(s.p[i]) || __builtin_mul_overflow(v, 10, &v) ||
-				__builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v)) {
+			__builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v)) {
 			return false;
 		}
 	}
@@ -188,7 +189,8 @@ bool kp_str_f64(kp_str s, double *ret)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char buf[512];
-	/* Longer texts are legal but no client writes them; digits past 17 cannot matter unless they tip a rounding. */
+	/* Longer texts are legal but no client writes them; digits past 17 cannot matter unless
+	 * they tip a rounding. */
 	if (!is_json_number(s) || s.n >= sizeof(buf)) {
 		return false;
 	}

@@ -1,5 +1,6 @@
-/* kp_str: a borrowed slice of bytes, passed by value. It owns nothing and has no terminating NUL; never keep one beyond the
-   life of what it points into (copy it with kp_arena_dup). `p` may be NULL only when n is 0. */
+/* kp_str: a borrowed slice of bytes, passed by value. It owns nothing and has no terminating NUL;
+   never keep one beyond the life of what it points into (copy it with kp_arena_dup). `p` may be
+   NULL only when n is 0. */
 #ifndef KP_BASE_STR_H
 #define KP_BASE_STR_H
 
@@ -12,13 +13,19 @@ typedef struct kp_str {
 	size_t n;
 } kp_str;
 
-#define KP_S(literal)	((kp_str){ "" literal, sizeof(literal) - 1 })
-#define KP_S_INIT(literal) { "" literal, sizeof(literal) - 1 } /* in the initializer of a static table */
-#define KP_S_INIT(literal) { "" literal, sizeof(literal) - 1 } /* in static initializers */
-#define KP_STR_NULL	((kp_str){ NULL, 0 })
+#define KP_S(literal) ((kp_str){ "" literal, sizeof(literal) - 1 })
+#define KP_S_INIT(literal)                      \
+	{                                       \
+		"" literal, sizeof(literal) - 1 \
+	} /* in the initializer of a static table */
+#define KP_S_INIT(literal)                      \
+	{                                       \
+		"" literal, sizeof(literal) - 1 \
+	} /* in static initializers */
+#define KP_STR_NULL ((kp_str){ NULL, 0 })
 /* printf("%" KP_FMT, KP_ARG(s)): at most INT_MAX bytes. */
-#define KP_FMT		".*s"
-#define KP_ARG(s)	(int)((s).n > 0x7fffffff ? 0x7fffffff : (s).n), ((s).n ? (s).p : "")
+#define KP_FMT    ".*s"
+#define KP_ARG(s) (int)((s).n > 0x7fffffff ? 0x7fffffff : (s).n), ((s).n ? (s).p : "")
 
 static inline kp_str kp_str_c(const char *z)
 {
@@ -38,7 +45,8 @@ static inline bool kp_str_starts(kp_str s, kp_str prefix)
 }
 static inline bool kp_str_ends(kp_str s, kp_str suffix)
 {
-	return s.n >= suffix.n && (suffix.n == 0 || memcmp(s.p + (s.n - suffix.n), suffix.p, suffix.n) == 0);
+	return s.n >= suffix.n &&
+	       (suffix.n == 0 || memcmp(s.p + (s.n - suffix.n), suffix.p, suffix.n) == 0);
 }
 /* s[from, to), both clamped to the slice. */
 static inline kp_str kp_str_sub(kp_str s, size_t from, size_t to)
@@ -73,11 +81,12 @@ static inline bool kp_str_has(kp_str hay, kp_str needle)
 }
 /* Cuts ASCII white space (space \t \n \v \f \r) off both ends. */
 kp_str kp_str_trim(kp_str s);
-/* Takes what stands before the first `sep` off the front of *rest; the whole rest (then empty) when there is none.
-   false when *rest is exhausted (its p is NULL). "a,,b" gives "a", "", "b". */
+/* Takes what stands before the first `sep` off the front of *rest; the whole rest (then empty) when
+   there is none. false when *rest is exhausted (its p is NULL). "a,,b" gives "a", "", "b". */
 bool kp_str_split(kp_str *rest, char sep, kp_str *ret_part);
 
-/* Numbers. The whole slice must be the number: no sign (u64), no space, no leading '+', no leading zeros needed. */
+/* Numbers. The whole slice must be the number: no sign (u64), no space, no leading '+', no leading
+ * zeros needed. */
 bool kp_str_u64(kp_str s, uint64_t max, uint64_t *ret);
 bool kp_str_i64(kp_str s, int64_t min, int64_t max, int64_t *ret);
 bool kp_str_hex64(kp_str s, uint64_t *ret);

@@ -1,6 +1,6 @@
 /* DESIGN: a scalar decoder that accepts exactly RFC 3629, and an ASCII skip of 32 bytes a step.
-   The lossy copy replaces one maximal subpart at a time (Unicode 16, section 3.9, "U+FFFD Substitution of Maximal Subparts"),
-   which is what Python and the WHATWG decoder do. */
+   The lossy copy replaces one maximal subpart at a time (Unicode 16, section 3.9, "U+FFFD
+   Substitution of Maximal Subparts"), which is what Python and the WHATWG decoder do. */
 #include "base/utf8.h"
 
 #include <string.h>
@@ -22,7 +22,8 @@ static size_t ascii_prefix(const char *p, size_t n)
 	return i;
 }
 
-/* Length of the character at p, or 0; *ret_bad: length of the maximal invalid subpart then (>= 1). */
+/* Length of the character at p, or 0; *ret_bad: length of the maximal invalid subpart then (>= 1).
+ */
 static size_t scan(const char *s, size_t n, uint32_t *ret_cp, size_t *ret_bad)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -143,7 +144,9 @@ size_t kp_utf8_incomplete_tail(kp_str s)
 		uint32_t cp;
 		size_t bad;
 		/* Incomplete: invalid only because the bytes ran out. */
-		return c >= 0xc2 && c <= 0xf4 && scan(s.p + s.n - k, k, &cp, &bad) == 0 && bad == k ? k : 0;
+		return c >= 0xc2 && c <= 0xf4 && scan(s.p + s.n - k, k, &cp, &bad) == 0 && bad == k
+			       ? k
+			       : 0;
 	}
 	return 0;
 }

@@ -1,4 +1,5 @@
-/* DESIGN: see version.h. Nothing here depends on when, where or by whom it was built, so that builds stay reproducible. */
+/* DESIGN: see version.h. Nothing here depends on when, where or by whom it was built, so that
+ * builds stay reproducible. */
 #include "base/version.h"
 
 #include "base/version_gen.h"
@@ -26,9 +27,11 @@ const char *kp_commit(void)
 	return KP_COMMIT;
 }
 
-void kp_version_text(struct kp_buf *b, const char *program, const struct kp_library *libraries, size_t n)
+void kp_version_text(
+	struct kp_buf *b, const char *program, const struct kp_library *libraries, size_t n)
 {
-	kp_buf_printf(b, "%s %s\ncommit %s\nbuilt by %s, %s\n", program, kp_version(), kp_commit(), COMPILER, BUILD);
+	kp_buf_printf(b, "%s %s\ncommit %s\nbuilt by %s, %s\n", program, kp_version(), kp_commit(),
+		COMPILER, BUILD);
 	for (size_t i = 0; i < n; i++) {
 		kp_buf_printf(b, "%s %s\n", libraries[i].name, libraries[i].version);
 	}

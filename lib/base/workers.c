@@ -1,5 +1,6 @@
-/* DESIGN: one queue under one mutex, a condition variable, n threads with 1 MiB stacks. The queue is bounded: submit refuses, it never waits.
-   Completions are posted outside the lock. Destroy lets queued jobs finish, since each holds a request that waits for it. */
+/* DESIGN: one queue under one mutex, a condition variable, n threads with 1 MiB stacks. The queue
+   is bounded: submit refuses, it never waits. Completions are posted outside the lock. Destroy lets
+   queued jobs finish, since each holds a request that waits for it. */
 #include "base/workers.h"
 #include "base/mem.h"
 

@@ -1,13 +1,13 @@
-/* Worker pool for what would hold a loop longer than about a millisecond. Bounded queue: a full one refuses at once, and the
-   caller answers RESOURCE_EXHAUSTED. A job belongs to the pool from a successful submit until `done` ran on the thread that
-   drains its `reply` mailbox. */
+/* Worker pool for what would hold a loop longer than about a millisecond. Bounded queue: a full one
+   refuses at once, and the caller answers RESOURCE_EXHAUSTED. A job belongs to the pool from a
+   successful submit until `done` ran on the thread that drains its `reply` mailbox. */
 #ifndef KP_BASE_WORKERS_H
 #define KP_BASE_WORKERS_H
 
 #include "base/mailbox.h"
 
 struct kp_job {
-	struct kp_msg done;	      /* done.run is the completion, on the reply mailbox's thread */
+	struct kp_msg done; /* done.run is the completion, on the reply mailbox's thread */
 	void (*work)(struct kp_job *); /* on a worker thread; touches only what the job owns */
 	struct kp_mailbox *reply;
 	struct kp_list link; /* the pool's */

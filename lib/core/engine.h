@@ -1,5 +1,6 @@
-/* An engine as the rest of the program sees it: token ids in, token ids out, no wire format. One kp_engine is one endpoint on one loop; all calls and
-   callbacks are on that loop's thread. Implementations: lib/engine. */
+/* An engine as the rest of the program sees it: token ids in, token ids out, no wire format. One
+   kp_engine is one endpoint on one loop; all calls and callbacks are on that loop's thread.
+   Implementations: lib/engine. */
 #ifndef KP_CORE_ENGINE_H
 #define KP_CORE_ENGINE_H
 
@@ -15,7 +16,8 @@ struct kp_top_logprob {
 	kp_id id;
 	float logprob;
 };
-/* Log-probabilities of one position. `top` may contain the sampled token or not, as the engine sends it. */
+/* Log-probabilities of one position. `top` may contain the sampled token or not, as the engine
+ * sends it. */
 struct kp_token_logprob {
 	kp_id id;
 	float logprob;
@@ -24,7 +26,13 @@ struct kp_token_logprob {
 	bool is_absent; /* first prompt position: the engine has none */
 };
 
-enum kp_finish { KP_FINISH_NONE = 0, KP_FINISH_STOP, KP_FINISH_LENGTH, KP_FINISH_ABORT, KP_FINISH_ERROR };
+enum kp_finish {
+	KP_FINISH_NONE = 0,
+	KP_FINISH_STOP,
+	KP_FINISH_LENGTH,
+	KP_FINISH_ABORT,
+	KP_FINISH_ERROR
+};
 
 /* What one message of the engine says about one choice. Pointers are valid during the callback. */
 struct kp_engine_delta {
@@ -42,8 +50,8 @@ struct kp_engine_delta {
 
 struct kp_engine_sink {
 	void (*delta)(void *user, const struct kp_engine_delta *d);
-	/* Exactly once, last, unless the call was cancelled by us. status OK: every choice has had its finish. `retryable`: the engine certainly never
-	   took the request. */
+	/* Exactly once, last, unless the call was cancelled by us. status OK: every choice has had
+	   its finish. `retryable`: the engine certainly never took the request. */
 	void (*end)(void *user, const struct kp_err *status, bool retryable);
 };
 
@@ -52,7 +60,7 @@ struct kp_engine_request {
 	const kp_id *ids;
 	size_t n_ids;
 	const struct kp_sampling *sampling;
-	kp_str text; /* the prompt as text, for engines that log it; may be empty */
+	kp_str text;         /* the prompt as text, for engines that log it; may be empty */
 	int64_t deadline_ns; /* absolute monotonic, 0 none */
 	bool stream;
 };
@@ -66,7 +74,8 @@ struct kp_engine_info {
 	kp_id bos;
 	bool has_bos;
 	uint32_t max_running; /* sequences the engine runs at once, 0 unknown */
-	/* The model's own sampling defaults: only `set` and the fields it names. The engine (kp_engine, that is) applies them to requests that leave the field unset. */
+	/* The model's own sampling defaults: only `set` and the fields it names. The engine
+	 * (kp_engine, that is) applies them to requests that leave the field unset. */
 	struct kp_sampling defaults;
 };
 struct kp_engine_loads {
@@ -80,19 +89,30 @@ struct kp_engine_call; /* one running generation */
 
 struct kp_engine_ops {
 	void (*destroy)(struct kp_engine *e);
-	/* Never NULL; errors come through sink->end after this returned. Everything in the request is copied. */
-	struct kp_engine_call *(*start)(struct kp_engine *e, const struct kp_engine_request *r, const struct kp_engine_sink *sink, void *user);
+	/* Never NULL; errors come through sink->end after this returned. Everything in the request
+	 * is copied. */
+	struct kp_engine_call *(*start)(struct kp_engine *e, const struct kp_engine_request *r,
+		const struct kp_engine_sink *sink, void *user);
 	/* Stops it on the engine; no callback follows; the pointer is dead. */
 	void (*cancel)(struct kp_engine_call *c);
 	/* Holds the engine's stream back (flow control) and lets it go again. */
 	void (*pause)(struct kp_engine_call *c, bool paused);
-	/* One-shot questions. `done` exactly once, after this returned; status->code OK or the failure; info/loads/bytes valid during the call. A question
-	   that has to be taken back is: destroy the engine, or ignore the answer. */
-	void (*health)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status), void *user);
-	void (*info)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info), void *user);
-	void (*loads)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads), void *user);
+	/* One-shot questions. `done` exactly once, after this returned; status->code OK or the
+	   failure; info/loads/bytes valid during the call. A question that has to be taken back is:
+	   destroy the engine, or ignore the answer. */
+	void (*health)(struct kp_engine *e, int64_t deadline_ns,
+		void (*done)(void *user, const struct kp_err *status), void *user);
+	void (*info)(struct kp_engine *e, int64_t deadline_ns,
+		void (*done)(
+			void *user, const struct kp_err *status, const struct kp_engine_info *info),
+		void *user);
+	void (*loads)(struct kp_engine *e, int64_t deadline_ns,
+		void (*done)(void *user, const struct kp_err *status,
+			const struct kp_engine_loads *loads),
+		void *user);
 	/* The tokenizer's files as a zip archive, checked against the engine's digest. */
-	void (*tokenizer)(struct kp_engine *e, int64_t deadline_ns, void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user);
+	void (*tokenizer)(struct kp_engine *e, int64_t deadline_ns,
+		void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user);
 };
 struct kp_engine {
 	const struct kp_engine_ops *ops; /* first member of every implementation */

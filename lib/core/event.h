@@ -1,5 +1,6 @@
-/* kp_event: what a generation tells the API encoder, whatever the API. A parser turns text and ids into events, an encoder turns events into bytes; neither
-   sees a socket. An answer that is not streamed is the streamed one collected. Slices are valid during the call. */
+/* kp_event: what a generation tells the API encoder, whatever the API. A parser turns text and ids
+   into events, an encoder turns events into bytes; neither sees a socket. An answer that is not
+   streamed is the streamed one collected. Slices are valid during the call. */
 #ifndef KP_CORE_EVENT_H
 #define KP_CORE_EVENT_H
 
@@ -7,18 +8,18 @@
 
 enum kp_event_kind {
 	KP_EV_NONE = 0,
-	KP_EV_ROLE,	       /* a choice begins */
-	KP_EV_TEXT,	       /* visible text */
+	KP_EV_ROLE, /* a choice begins */
+	KP_EV_TEXT, /* visible text */
 	KP_EV_REASONING,
 	KP_EV_TOOL_START,
 	KP_EV_TOOL_ARGUMENTS,
 	KP_EV_TOOL_END,
-	KP_EV_LOGPROBS,	       /* of output tokens; precedes the text they made */
+	KP_EV_LOGPROBS, /* of output tokens; precedes the text they made */
 	KP_EV_PROMPT_LOGPROBS,
 	KP_EV_REFUSAL,
-	KP_EV_USAGE,	       /* once per turn, before the end */
-	KP_EV_FINISH,	       /* a choice ends */
-	KP_EV_ERROR,	       /* the turn ends; nothing follows */
+	KP_EV_USAGE,  /* once per turn, before the end */
+	KP_EV_FINISH, /* a choice ends */
+	KP_EV_ERROR,  /* the turn ends; nothing follows */
 };
 
 /* One output token with its bytes, for logprobs.content. */

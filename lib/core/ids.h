@@ -1,4 +1,5 @@
-/* Token ids: 32-bit, as the engines' protocols have them. kp_ids is a growable array with a maximum, sticky `failed` like kp_buf. */
+/* Token ids: 32-bit, as the engines' protocols have them. kp_ids is a growable array with a
+ * maximum, sticky `failed` like kp_buf. */
 #ifndef KP_CORE_IDS_H
 #define KP_CORE_IDS_H
 

@@ -1,5 +1,6 @@
-/* How to sample: engine-neutral. A field counts only when its bit in `set` is on; unset means the engine's default (which may come from the
-   model's generation_config). Names are those of OpenAI's API and of the engines' common extras. */
+/* How to sample: engine-neutral. A field counts only when its bit in `set` is on; unset means the
+   engine's default (which may come from the model's generation_config). Names are those of OpenAI's
+   API and of the engines' common extras. */
 #ifndef KP_CORE_SAMPLING_H
 #define KP_CORE_SAMPLING_H
 
@@ -30,10 +31,10 @@ struct kp_sampling {
 	double temperature, top_p, min_p;
 	double frequency_penalty, presence_penalty, repetition_penalty;
 	int64_t seed;
-	int32_t top_k;	     /* -1: all */
+	int32_t top_k;       /* -1: all */
 	uint32_t max_tokens; /* new tokens */
 	uint32_t min_tokens;
-	uint32_t n; /* sequences, >= 1 */
+	uint32_t n;                        /* sequences, >= 1 */
 	int32_t logprobs, prompt_logprobs; /* how many alternatives besides the sampled token */
 	bool ignore_eos, skip_special_tokens, spaces_between_special_tokens;
 	bool include_stop_str;

@@ -41,10 +41,12 @@ void kp_text_builder_add(struct kp_text_builder *b, kp_str s, enum kp_origin ori
 	b->runs[b->n++] = (struct kp_run){ .end = end, .origin = origin };
 }
 
-int kp_text_builder_finish(struct kp_text_builder *b, struct kp_arena *a, struct kp_text *ret, struct kp_err *err)
+int kp_text_builder_finish(
+	struct kp_text_builder *b, struct kp_arena *a, struct kp_text *ret, struct kp_err *err)
 {
 	kp_str s;
-	if (kp_buf_finish(&b->bytes, "prompt text", err) || kp_arena_dup(a, kp_buf_str(&b->bytes), &s, err)) {
+	if (kp_buf_finish(&b->bytes, "prompt text", err) ||
+		kp_arena_dup(a, kp_buf_str(&b->bytes), &s, err)) {
 		return -1;
 	}
 	struct kp_run *runs = kp_arena_alloc(a, b->n * sizeof(*runs));

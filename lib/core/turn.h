@@ -1,5 +1,6 @@
-/* kp_turn: what a client asked for in one request, independent of the API it came through. Built once by an API's reader, then only read. Everything lies in the turn's arena or
-   in the request body, which the arena's owner keeps as long. */
+/* kp_turn: what a client asked for in one request, independent of the API it came through. Built
+   once by an API's reader, then only read. Everything lies in the turn's arena or in the request
+   body, which the arena's owner keeps as long. */
 #ifndef KP_CORE_TURN_H
 #define KP_CORE_TURN_H
 
@@ -19,29 +20,29 @@ struct kp_prompt {
 };
 
 struct kp_chat {
-	struct kp_jv messages;	 /* ARRAY of checked messages: each an object with a string role */
-	struct kp_jv documents;	 /* NONE, or ARRAY */
-	struct kp_jv kwargs;	 /* NONE, or OBJECT: chat_template_kwargs */
+	struct kp_jv messages;  /* ARRAY of checked messages: each an object with a string role */
+	struct kp_jv documents; /* NONE, or ARRAY */
+	struct kp_jv kwargs;    /* NONE, or OBJECT: chat_template_kwargs */
 	bool add_generation_prompt, continue_final_message;
 };
 
 struct kp_turn {
 	struct kp_arena *arena;
 	enum kp_turn_kind kind;
-	kp_str id;	/* "chatcmpl-..." */
-	kp_str model;	/* as the client wrote it */
-	kp_str tenant;	/* "" until authentication exists */
-	int64_t created_s; /* wall clock, Unix seconds */
+	kp_str id;                     /* "chatcmpl-..." */
+	kp_str model;                  /* as the client wrote it */
+	kp_str tenant;                 /* "" until authentication exists */
+	int64_t created_s;             /* wall clock, Unix seconds */
 	int64_t start_ns, deadline_ns; /* monotonic */
 
-	struct kp_chat chat;		 /* CHAT */
+	struct kp_chat chat;             /* CHAT */
 	const struct kp_prompt *prompts; /* COMPLETION */
 	size_t n_prompts;
 	bool add_special_tokens; /* of text prompts */
 
 	struct kp_sampling sampling;
 	bool stream, include_usage;
-	bool want_logprobs;	/* sampling.logprobs alternatives are shown too */
+	bool want_logprobs; /* sampling.logprobs alternatives are shown too */
 };
 
 #endif

@@ -1,7 +1,8 @@
-/* DESIGN: a cursor over the text, and a stack with one entry per open container that says whether a value was read in it and at which key or index the cursor is; the
-   stack is the error path. A string is scanned once; without escapes it is returned as a slice of the input, with escapes it is
-   copied run by run into the arena. UTF-8 is checked only in strings that have a byte above 0x7f.
-   Recursion: kp_json_skip only, bounded by KP_JSON_MAX_DEPTH. */
+/* DESIGN: a cursor over the text, and a stack with one entry per open container that says whether a
+   value was read in it and at which key or index the cursor is; the stack is the error path. A
+   string is scanned once; without escapes it is returned as a slice of the input, with escapes it
+   is copied run by run into the arena. UTF-8 is checked only in strings that have a byte above
+   0x7f. Recursion: kp_json_skip only, bounded by KP_JSON_MAX_DEPTH. */
 #include "json/reader.h"
 #include "base/utf8.h"
 #include "json/scan.h"
@@ -36,7 +37,8 @@ void kp_json_init(struct kp_json *j, kp_str text, struct kp_arena *arena)
 	j->p = j->start = text.p ? text.p : "";
 	j->end = j->start + text.n;
 	j->arena = arena;
-	j->depth = 0; /* the stack is written before it is read: no need to clear 4 KiB per request */
+	j->depth =
+		0; /* the stack is written before it is read: no need to clear 4 KiB per request */
 }
 
 void kp_json_where(const struct kp_json *j, char *buf, size_t n)
@@ -50,7 +52,8 @@ void kp_json_where(const struct kp_json *j, char *buf, size_t n)
 		} else if (!j->path[i].key.p) {
 			k = 0;
 		} else {
-			k = snprintf(buf + at, n - at, "%s%" KP_FMT, at ? "." : "", KP_ARG(j->path[i].key));
+			k = snprintf(buf + at, n - at, "%s%" KP_FMT, at ? "." : "",
+				KP_ARG(j->path[i].key));
 		}
 		at += k < 0 ? 0 : (size_t)k;
 	}
@@ -61,9 +64,11 @@ static int fail_at(struct kp_json *j, struct kp_err *err, const char *at, const 
 	char where[KP_ERR_PARAM * 2];
 	kp_json_where(j, where, sizeof(where));
 	if (where[0]) {
-		return kp_err_param(err, where, "parse JSON: %s at byte %zu (in `%s`)", what, (size_t)(at - j->start), where);
+		return kp_err_param(err, where, "parse JSON: %s at byte %zu (in `%s`)", what,
+			(size_t)(at - j->start), where);
 	}
-	return kp_err_set(err, KP_INVALID_ARGUMENT, "parse JSON: %s at byte %zu", what, (size_t)(at - j->start));
+	return kp_err_set(err, KP_INVALID_ARGUMENT, "parse JSON: %s at byte %zu", what,
+		(size_t)(at - j->start));
 }
 
 static int syntax(struct kp_json *j, struct kp_err *err, const char *expected)
@@ -72,7 +77,8 @@ static int syntax(struct kp_json *j, struct kp_err *err, const char *expected)
 	if (j->p >= j->end) {
 		snprintf(what, sizeof(what), "the text ends, expected %s,", expected);
 	} else if ((unsigned char)*j->p < 0x20 || (unsigned char)*j->p >= 0x7f) {
-		snprintf(what, sizeof(what), "expected %s, got byte 0x%02x", expected, (unsigned char)*j->p);
+		snprintf(what, sizeof(what), "expected %s, got byte 0x%02x", expected,
+			(unsigned char)*j->p);
 	} else {
 		snprintf(what, sizeof(what), "expected %s, got `%c`", expected, *j->p);
 	}
@@ -164,7 +170,8 @@ int kp_json_array(struct kp_json *j, struct kp_err *err)
 	return open_container(j, false, err);
 }
 
-/* After the opening or after a value: 1 something follows (the comma is read), 0 the container is closed (and popped). */
+/* After the opening or after a value: 1 something follows (the comma is read), 0 the container is
+ * closed (and popped). */
 static int next_in(struct kp_json *j, char close, struct kp_err *err)
 {
 	uint32_t top = j->depth - 1;
@@ -192,15 +199,24 @@ static unsigned hex4(const char *p, const char *end)
 	return end - p >= 4 && kp_str_hex64(kp_str_n(p, 4), &v) ? (unsigned)v : UINT32_MAX;
 }
 
-/* The escape at p (behind the backslash): writes at most 4 bytes, returns the place behind it or NULL with *why. */
-static const char *unescape(const char *p, const char *end, char *out, size_t *ret_n, const char **why)
+/* The escape at p (behind the backslash): writes at most 4 bytes, returns the place behind it or
+ * NULL with *why. */
+static const char *unescape(
+	const char *p, const char *end, char *out, size_t *ret_n, const char **why)
 {
 	*ret_n = 1;
 	*why = "invalid escape";
 	if (p >= end) {
 		return NULL;
 	}
-	static const char simple[128] = { ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t' };
+	static const char simple[128] = { ['"'] = '"',
+		['\\'] = '\\',
+		['/'] = '/',
+		['b'] = '\b',
+		['f'] = '\f',
+		['n'] = '\n',
+		['r'] = '\r',
+		['t'] = '\t' };
 	unsigned char c = (unsigned char)*p;
 	if (c < 128 && simple[c]) {
 		*out = simple[c];
@@ -215,7 +231,8 @@ static const char *unescape(const char *p, const char *end, char *out, size_t *r
 	}
 	p += 5;
 	if (cp >= 0xd800 && cp <= 0xdfff) {
-		uint32_t low = end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : UINT32_MAX;
+		uint32_t low =
+			end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : UINT32_MAX;
 		if (cp >= 0xdc00 || low < 0xdc00 || low > 0xdfff) {
 			*why = "lone surrogate escape";
 			return NULL;
@@ -233,7 +250,8 @@ static int check_utf8(struct kp_json *j, kp_str s, struct kp_err *err)
 	return ok == s.n ? 0 : fail_at(j, err, s.p + ok, "invalid UTF-8");
 }
 
-/* The closing quote of a string whose first escape is at p: a quote behind an even number of backslashes. NULL: there is none. */
+/* The closing quote of a string whose first escape is at p: a quote behind an even number of
+ * backslashes. NULL: there is none. */
 static const char *find_quote(const char *p, const char *end)
 {
 	for (const char *q = p; (q = memchr(q, '"', (size_t)(end - q))); q++) {
@@ -248,7 +266,8 @@ static const char *find_quote(const char *p, const char *end)
 	return NULL;
 }
 
-/* Copies the plain bytes at p up to the next special one (or end) to `at`, 16 at a time: `at` needs that much slack. */
+/* Copies the plain bytes at p up to the next special one (or end) to `at`, 16 at a time: `at` needs
+ * that much slack. */
 static const char *copy_plain(const char *p, const char *end, char **at, bool *non_ascii)
 {
 	const char *stop = p;
@@ -265,7 +284,8 @@ static const char *copy_plain(const char *p, const char *end, char **at, bool *n
 }
 
 /* The rest of a string literal whose first escape is at j->p; `from` is its first byte. */
-static int read_escaped(struct kp_json *j, const char *from, bool non_ascii, kp_str *ret, struct kp_err *err)
+static int read_escaped(
+	struct kp_json *j, const char *from, bool non_ascii, kp_str *ret, struct kp_err *err)
 {
 	const char *q = find_quote(j->p, j->end), *why = NULL;
 	if (!q) {
@@ -409,7 +429,8 @@ int kp_json_bool(struct kp_json *j, bool *ret, struct kp_err *err)
 
 int kp_json_null(struct kp_json *j, struct kp_err *err)
 {
-	return kp_json_peek(j) == KP_JSON_NULL ? literal(j, KP_S("null"), err) : wrong_type(j, err, "null");
+	return kp_json_peek(j) == KP_JSON_NULL ? literal(j, KP_S("null"), err)
+					       : wrong_type(j, err, "null");
 }
 
 int kp_json_try_null(struct kp_json *j, struct kp_err *err)
@@ -488,15 +509,18 @@ int kp_json_i64(struct kp_json *j, int64_t min, int64_t max, int64_t *ret, struc
 	if (!kp_str_i64(text, INT64_MIN, INT64_MAX, &v)) {
 		double f;
 		if (!kp_str_f64(text, &f) || !(fabs(f) < 0x1p63)) {
-			return kp_json_fail(j, err, "must be between %lld and %lld", (long long)min, (long long)max);
+			return kp_json_fail(j, err, "must be between %lld and %lld", (long long)min,
+				(long long)max);
 		}
 		v = (int64_t)f;
 		if ((double)v < f || (double)v > f) {
-			return kp_json_fail(j, err, "expected an integer, got %" KP_FMT, KP_ARG(kp_str_sub(text, 0, 40)));
+			return kp_json_fail(j, err, "expected an integer, got %" KP_FMT,
+				KP_ARG(kp_str_sub(text, 0, 40)));
 		}
 	}
 	if (v < min || v > max) {
-		return kp_json_fail(j, err, "must be between %lld and %lld, got %lld", (long long)min, (long long)max, (long long)v);
+		return kp_json_fail(j, err, "must be between %lld and %lld, got %lld",
+			(long long)min, (long long)max, (long long)v);
 	}
 	*ret = v;
 	return 0;

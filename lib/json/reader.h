@@ -1,9 +1,11 @@
-/* Pull reader for JSON text (RFC 8259), strict, over one contiguous slice, no copies: strings without escapes and all numbers
-   come back as slices of the input. For request bodies; whoever reads says what it expects, so nothing is built that nobody
-   asked for, and every error names the place (`messages[2].content`) and the byte offset.
+/* Pull reader for JSON text (RFC 8259), strict, over one contiguous slice, no copies: strings
+   without escapes and all numbers come back as slices of the input. For request bodies; whoever
+   reads says what it expects, so nothing is built that nobody asked for, and every error names the
+   place (`messages[2].content`) and the byte offset.
 
-   Limits: depth, total input (the caller's slice). UTF-8 is checked; a lone surrogate escape, a NUL byte and `\u0000` are handled
-   as stated at kp_json_string. Not thread-safe; no allocation except unescaping into the arena given. */
+   Limits: depth, total input (the caller's slice). UTF-8 is checked; a lone surrogate escape, a NUL
+   byte and `\u0000` are handled as stated at kp_json_string. Not thread-safe; no allocation except
+   unescaping into the arena given. */
 #ifndef KP_JSON_READER_H
 #define KP_JSON_READER_H
 
@@ -11,7 +13,16 @@
 
 enum { KP_JSON_MAX_DEPTH = 128 };
 
-enum kp_json_type { KP_JSON_NONE = 0, KP_JSON_NULL, KP_JSON_FALSE, KP_JSON_TRUE, KP_JSON_NUMBER, KP_JSON_STRING, KP_JSON_ARRAY, KP_JSON_OBJECT };
+enum kp_json_type {
+	KP_JSON_NONE = 0,
+	KP_JSON_NULL,
+	KP_JSON_FALSE,
+	KP_JSON_TRUE,
+	KP_JSON_NUMBER,
+	KP_JSON_STRING,
+	KP_JSON_ARRAY,
+	KP_JSON_OBJECT
+};
 const char *kp_json_type_name(enum kp_json_type t); /* "a string", "an object", ... for messages */
 
 struct kp_json_path { /* one step of the place being read; kept as a stack for error messages */
@@ -30,22 +41,27 @@ struct kp_json {
 
 void kp_json_init(struct kp_json *j, kp_str text, struct kp_arena *arena);
 
-/* Type of the value that comes next, by its first byte; NONE at a syntax error or the end (the next read says which). */
+/* Type of the value that comes next, by its first byte; NONE at a syntax error or the end (the next
+ * read says which). */
 enum kp_json_type kp_json_peek(struct kp_json *j);
 
-/* Containers: `if (kp_json_object(&j, err)) return -1; while ((r = kp_json_member(&j, &key, err)) > 0) { read one value }`.
-   r: 1 a member (its value must be read or skipped next), 0 the container ended, -1 error. Keys are unescaped. */
+/* Containers: `if (kp_json_object(&j, err)) return -1; while ((r = kp_json_member(&j, &key, err)) >
+   0) { read one value }`. r: 1 a member (its value must be read or skipped next), 0 the container
+   ended, -1 error. Keys are unescaped. */
 int kp_json_object(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 int kp_json_member(struct kp_json *j, kp_str *ret_key, struct kp_err *err) KP_MUST_USE;
 int kp_json_array(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 int kp_json_element(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 
-/* Scalars. A wrong type is INVALID_ARGUMENT with param = the place ("expected a string, got a number").
-   kp_json_string: a lone surrogate escape or invalid UTF-8 is an error with the offset; `\u0000` is accepted (the slice holds the NUL). */
+/* Scalars. A wrong type is INVALID_ARGUMENT with param = the place ("expected a string, got a
+   number"). kp_json_string: a lone surrogate escape or invalid UTF-8 is an error with the offset;
+   `\u0000` is accepted (the slice holds the NUL). */
 int kp_json_string(struct kp_json *j, kp_str *ret, struct kp_err *err) KP_MUST_USE;
 int kp_json_bool(struct kp_json *j, bool *ret, struct kp_err *err) KP_MUST_USE;
-int kp_json_i64(struct kp_json *j, int64_t min, int64_t max, int64_t *ret, struct kp_err *err) KP_MUST_USE; /* 3.0 is an integer, 3.5 is not */
-int kp_json_f64(struct kp_json *j, double min, double max, double *ret, struct kp_err *err) KP_MUST_USE;
+int kp_json_i64(struct kp_json *j, int64_t min, int64_t max, int64_t *ret,
+	struct kp_err *err) KP_MUST_USE; /* 3.0 is an integer, 3.5 is not */
+int kp_json_f64(
+	struct kp_json *j, double min, double max, double *ret, struct kp_err *err) KP_MUST_USE;
 int kp_json_number(struct kp_json *j, kp_str *ret_text, struct kp_err *err) KP_MUST_USE;
 int kp_json_null(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 /* Reads a null if one comes next: 1 yes, 0 no (nothing read), -1 error. */

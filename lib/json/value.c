@@ -1,5 +1,6 @@
-/* DESIGN: children of an open container collect on one heap stack shared by all levels; when the container closes they move to the arena in one exact
-   allocation. Repeated keys are found by comparing in small objects and through a map in large ones. Depth is the reader's limit. */
+/* DESIGN: children of an open container collect on one heap stack shared by all levels; when the
+   container closes they move to the arena in one exact allocation. Repeated keys are found by
+   comparing in small objects and through a map in large ones. Depth is the reader's limit. */
 #include "json/value.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -8,7 +9,8 @@
 struct builder {
 	struct kp_json *j;
 	uint32_t nodes, max_nodes;
-	KP_VEC(struct kp_jmember) stack;
+	KP_VEC(struct kp_jmember)
+	stack;
 };
 
 static int build(struct builder *b, struct kp_jv *ret, struct kp_err *err);
@@ -46,7 +48,8 @@ static int build_array(struct builder *b, struct kp_jv *ret, struct kp_err *err)
 enum { SMALL_OBJECT = 16 };
 
 /* The member of that key on the stack from base on, or NULL. */
-static struct kp_jmember *find_open(struct builder *b, size_t base, struct kp_map *index, kp_str key)
+static struct kp_jmember *find_open(
+	struct builder *b, size_t base, struct kp_map *index, kp_str key)
 {
 	size_t n = b->stack.n - base;
 	if (n <= SMALL_OBJECT) {
@@ -58,7 +61,8 @@ static struct kp_jmember *find_open(struct builder *b, size_t base, struct kp_ma
 		return NULL;
 	}
 	while (index->n < n) { /* catch up; values are positions + 1 as pointers */
-		kp_map_set(index, b->stack.p[base + index->n].key, (void *)(uintptr_t)(index->n + 1));
+		kp_map_set(
+			index, b->stack.p[base + index->n].key, (void *)(uintptr_t)(index->n + 1));
 	}
 	uintptr_t at = (uintptr_t)kp_map_get(index, key);
 	return at ? &b->stack.p[base + at - 1] : NULL;
@@ -114,7 +118,8 @@ static int build(struct builder *b, struct kp_jv *ret, struct kp_err *err)
 	enum kp_json_type t = kp_json_peek(b->j);
 	bool flag;
 	if (++b->nodes > b->max_nodes) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "read JSON: more than %u values", b->max_nodes);
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "read JSON: more than %u values", b->max_nodes);
 	}
 	switch (t) {
 	case KP_JSON_ARRAY:

@@ -1,8 +1,10 @@
-/* kp_jv: a JSON value kept whole, in an arena, in the order it was written. What templates iterate over and what is passed through
-   (messages, tools, chat_template_kwargs). Immutable once built; valid as long as the arena and, for strings without escapes
-   and for numbers, the text it was read from.
+/* kp_jv: a JSON value kept whole, in an arena, in the order it was written. What templates iterate
+   over and what is passed through (messages, tools, chat_template_kwargs). Immutable once built;
+   valid as long as the arena and, for strings without escapes and for numbers, the text it was read
+   from.
 
-   Objects keep insertion order; a repeated key keeps its first position and takes the last value (Python's dict rule). */
+   Objects keep insertion order; a repeated key keeps its first position and takes the last value
+   (Python's dict rule). */
 #ifndef KP_JSON_VALUE_H
 #define KP_JSON_VALUE_H
 
@@ -15,8 +17,8 @@ struct kp_jv {
 	enum kp_json_type type;
 	uint32_t n; /* elements or members */
 	union {
-		kp_str s;		    /* STRING: unescaped UTF-8. NUMBER: its text as written */
-		const struct kp_jv *items;  /* ARRAY */
+		kp_str s; /* STRING: unescaped UTF-8. NUMBER: its text as written */
+		const struct kp_jv *items;        /* ARRAY */
 		const struct kp_jmember *members; /* OBJECT */
 	};
 };
@@ -25,8 +27,10 @@ struct kp_jmember {
 	struct kp_jv value;
 };
 
-/* Reads one value from the reader, whole. max_nodes bounds values built (RESOURCE_EXHAUSTED beyond). */
-int kp_jv_read(struct kp_json *j, uint32_t max_nodes, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
+/* Reads one value from the reader, whole. max_nodes bounds values built (RESOURCE_EXHAUSTED
+ * beyond). */
+int kp_jv_read(
+	struct kp_json *j, uint32_t max_nodes, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
 /* One value that is the whole text. */
 int kp_jv_parse(kp_str text, struct kp_arena *a, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
 /* Member by key, NULL when absent or v is no object (or NULL). */

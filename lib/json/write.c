@@ -1,5 +1,7 @@
-/* DESIGN: strings are copied in runs up to the next byte that needs an escape. Numbers: the shortest of the decimal precisions that reads back exactly (a
-   value with at most 15 significant digits is found at once; 17 always suffice for a double, 9 for a float), laid out as Python does. */
+/* DESIGN: strings are copied in runs up to the next byte that needs an escape. Numbers: the
+   shortest of the decimal precisions that reads back exactly (a value with at most 15 significant
+   digits is found at once; 17 always suffice for a double, 9 for a float), laid out as Python does.
+ */
 #include "json/write.h"
 #include "base/utf8.h"
 #include "json/scan.h"
@@ -108,10 +110,15 @@ static void number(struct kp_buf *b, double v, bool single)
 	char text[40], digits[20];
 	/* The program never calls setlocale, so printf and strtod use the C locale. */
 	bool is_subnormal = fabs(v) < (single ? (double)FLT_MIN : DBL_MIN); /* has fewer digits */
-	for (int prec = is_subnormal ? 1 : single ? 6 : 15, last = single ? 9 : 17; prec <= last; prec++) {
+	for (int prec = is_subnormal ? 1
+			: single     ? 6
+				     : 15,
+		 last = single ? 9 : 17;
+		prec <= last; prec++) {
 		snprintf(text, sizeof(text), "%.*e", prec - 1, v);
 		double back = strtod(text, NULL);
-		bool same = single ? !((float)back < (float)v) && !((float)back > (float)v) : !(back < v) && !(back > v);
+		bool same = single ? !((float)back < (float)v) && !((float)back > (float)v)
+				   : !(back < v) && !(back > v);
 		if (same) {
 			break;
 		}

@@ -1,4 +1,5 @@
-/* Append writer for JSON answers: escapes what RFC 8259 demands (`"`, `\`, below 0x20) and leaves UTF-8 as it is. */
+/* Append writer for JSON answers: escapes what RFC 8259 demands (`"`, `\`, below 0x20) and leaves
+ * UTF-8 as it is. */
 #ifndef KP_JSON_WRITE_H
 #define KP_JSON_WRITE_H
 
@@ -8,8 +9,8 @@
 void kp_json_w_str(struct kp_buf *b, kp_str s);
 /* The inside of a string literal only, no quotes. */
 void kp_json_w_esc(struct kp_buf *b, kp_str s);
-/* As Python's repr(float): the shortest decimal that reads back as the same double, ".0" on integral values, exponent below 1e-4 and from 1e16 on.
-   null for NaN and infinities. */
+/* As Python's repr(float): the shortest decimal that reads back as the same double, ".0" on
+   integral values, exponent below 1e-4 and from 1e16 on. null for NaN and infinities. */
 void kp_json_w_f64(struct kp_buf *b, double v);
 /* The shortest decimal that reads back as the same float, in the same style. */
 void kp_json_w_f32(struct kp_buf *b, float v);

@@ -1,5 +1,6 @@
-/* DESIGN: a ring of bytes (256 KiB) under one mutex; the writer swaps it against an empty one and writes unlocked. A line that does not fit is dropped and
-   counted; the writer reports the count with the next batch. A line is at most 4 KiB; longer values are cut. Lock order: leaf. */
+/* DESIGN: a ring of bytes (256 KiB) under one mutex; the writer swaps it against an empty one and
+   writes unlocked. A line that does not fit is dropped and counted; the writer reports the count
+   with the next batch. A line is at most 4 KiB; longer values are cut. Lock order: leaf. */
 #include "obs/log.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -103,12 +104,14 @@ static void put_value(struct kp_buf *b, const struct kp_field *f, bool json)
 	}
 }
 
-static void put_line(struct kp_buf *b, enum kp_log_level level, const char *msg, const struct kp_field *fields, size_t n)
+static void put_line(struct kp_buf *b, enum kp_log_level level, const char *msg,
+	const struct kp_field *fields, size_t n)
 {
 	bool json = g.format == KP_LOG_JSON;
 	char time[25];
 	kp_time_rfc3339(kp_wall_ns(), time);
-	const struct kp_field head[] = { kp_f_z("time", time), kp_f_z("level", level_name(level)), kp_f_z("msg", msg) };
+	const struct kp_field head[] = { kp_f_z("time", time), kp_f_z("level", level_name(level)),
+		kp_f_z("msg", msg) };
 	for (size_t i = 0; i < KP_LEN(head) + n; i++) {
 		const struct kp_field *f = i < KP_LEN(head) ? &head[i] : &fields[i - KP_LEN(head)];
 		if (json) {
@@ -229,7 +232,8 @@ void kp_log_emit(enum kp_log_level level, const char *msg, const struct kp_field
 	kp_buf_fini(&line);
 }
 
-bool kp_log_allow(struct kp_log_limit *l, int64_t now_ns, int64_t interval_ns, uint64_t *ret_suppressed)
+bool kp_log_allow(
+	struct kp_log_limit *l, int64_t now_ns, int64_t interval_ns, uint64_t *ret_suppressed)
 {
 	if (now_ns < l->next_ns) {
 		l->suppressed++;

@@ -1,6 +1,7 @@
-/* Structured log: one line per event on standard error, logfmt or JSON. Lines are formatted by the calling thread into a bounded queue and
-   written by a thread of their own, so that a slow pipe never holds a loop; what does not fit is counted and reported. No prompt
-   text is logged by default. Any thread. */
+/* Structured log: one line per event on standard error, logfmt or JSON. Lines are formatted by the
+   calling thread into a bounded queue and written by a thread of their own, so that a slow pipe
+   never holds a loop; what does not fit is counted and reported. No prompt text is logged by
+   default. Any thread. */
 #ifndef KP_OBS_LOG_H
 #define KP_OBS_LOG_H
 
@@ -57,17 +58,21 @@ bool kp_log_level_parse(kp_str s, enum kp_log_level *ret); /* "debug", "info", "
 void kp_log_emit(enum kp_log_level level, const char *msg, const struct kp_field *fields, size_t n);
 /* kp_log(KP_LOG_INFO, "listening", kp_f_z("address", a)); */
 #define kp_log(level, ...) kp_log_fields(level, __VA_ARGS__, (struct kp_field){ .key = NULL })
-/* The field without a name behind them is not counted: it is there because a variable argument list must not be empty. */
-#define kp_log_fields(level, msg, ...)                                                             \
-	((level) >= kp_log_min ? kp_log_emit((level), (msg), (const struct kp_field[]){ __VA_ARGS__ }, \
-					 KP_LEN(((const struct kp_field[]){ __VA_ARGS__ })) - 1) :  \
-				 (void)0)
+/* The field without a name behind them is not counted: it is there because a variable argument list
+ * must not be empty. */
+#define kp_log_fields(level, msg, ...)                                                          \
+	((level) >= kp_log_min                                                                  \
+			? kp_log_emit((level), (msg), (const struct kp_field[]){ __VA_ARGS__ }, \
+				  KP_LEN(((const struct kp_field[]){ __VA_ARGS__ })) - 1)       \
+			: (void)0)
 
-/* Rate limit for one place in the code: true at most once per interval; *ret_suppressed is how often it said no since the last true. Owned by one thread. */
+/* Rate limit for one place in the code: true at most once per interval; *ret_suppressed is how
+ * often it said no since the last true. Owned by one thread. */
 struct kp_log_limit {
 	int64_t next_ns;
 	uint64_t suppressed;
 };
-bool kp_log_allow(struct kp_log_limit *l, int64_t now_ns, int64_t interval_ns, uint64_t *ret_suppressed);
+bool kp_log_allow(
+	struct kp_log_limit *l, int64_t now_ns, int64_t interval_ns, uint64_t *ret_suppressed);
 
 #endif

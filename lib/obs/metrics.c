@@ -1,5 +1,6 @@
-/* DESIGN: families in registration order, children in a list per family, found by "name{labels}" in one map; all under one mutex that only look-ups and rendering take.
-   Children are never removed, so pointers stay valid. */
+/* DESIGN: families in registration order, children in a list per family, found by "name{labels}" in
+   one map; all under one mutex that only look-ups and rendering take. Children are never removed,
+   so pointers stay valid. */
 #include "obs/metrics.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -10,7 +11,8 @@
 enum type { COUNTER, GAUGE, HISTOGRAM };
 enum { MAX_CHILDREN = 1000 };
 
-const double kp_bounds_seconds[14] = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60 };
+const double kp_bounds_seconds[14] = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+	2.5, 5, 10, 60 };
 
 struct child {
 	char *labels; /* `a="b",c="d"` or "" */
@@ -23,7 +25,8 @@ struct child {
 struct family {
 	const char *name, *help;
 	enum type type;
-	KP_VEC(struct child *) children;
+	KP_VEC(struct child *)
+	children;
 };
 struct hook {
 	void (*fn)(void *);
@@ -31,10 +34,12 @@ struct hook {
 };
 struct kp_metrics {
 	pthread_mutex_t lock;
-	KP_VEC(struct family *) families;
+	KP_VEC(struct family *)
+	families;
 	struct kp_map families_by_name;
 	struct kp_map children_by_key; /* "name{labels}" */
-	KP_VEC(struct hook) hooks;
+	KP_VEC(struct hook)
+	hooks;
 };
 
 struct kp_metrics *kp_metrics_create(void)
@@ -81,7 +86,8 @@ static void put_label_value(struct kp_buf *b, kp_str v)
 	}
 }
 
-static struct family *family_get(struct kp_metrics *m, const char *name, const char *help, enum type type)
+static struct family *family_get(
+	struct kp_metrics *m, const char *name, const char *help, enum type type)
 {
 	struct family *f = kp_map_get(&m->families_by_name, kp_str_c(name));
 	if (!f) {
@@ -115,7 +121,8 @@ static struct child *child_get(struct kp_metrics *m, struct family *f, kp_str la
 	return c;
 }
 
-static struct child *lookup(struct kp_metrics *m, const char *name, const char *help, enum type type, const struct kp_label *labels, size_t n)
+static struct child *lookup(struct kp_metrics *m, const char *name, const char *help,
+	enum type type, const struct kp_label *labels, size_t n)
 {
 	struct kp_buf text;
 	kp_buf_init(&text, 4096);
@@ -146,18 +153,20 @@ static struct child *lookup(struct kp_metrics *m, const char *name, const char *
 	return c;
 }
 
-struct kp_counter *kp_metrics_counter(struct kp_metrics *m, const char *name, const char *help, const struct kp_label *labels, size_t n)
+struct kp_counter *kp_metrics_counter(struct kp_metrics *m, const char *name, const char *help,
+	const struct kp_label *labels, size_t n)
 {
 	return &lookup(m, name, help, COUNTER, labels, n)->counter;
 }
 
-struct kp_gauge *kp_metrics_gauge(struct kp_metrics *m, const char *name, const char *help, const struct kp_label *labels, size_t n)
+struct kp_gauge *kp_metrics_gauge(struct kp_metrics *m, const char *name, const char *help,
+	const struct kp_label *labels, size_t n)
 {
 	return &lookup(m, name, help, GAUGE, labels, n)->gauge;
 }
 
-struct kp_histogram *kp_metrics_histogram(struct kp_metrics *m, const char *name, const char *help, const double *bounds, size_t n_bounds,
-	const struct kp_label *labels, size_t n)
+struct kp_histogram *kp_metrics_histogram(struct kp_metrics *m, const char *name, const char *help,
+	const double *bounds, size_t n_bounds, const struct kp_label *labels, size_t n)
 {
 	KP_BUG_ON(n_bounds > KP_HISTOGRAM_MAX);
 	struct kp_histogram *h = &lookup(m, name, help, HISTOGRAM, labels, n)->histogram;
@@ -175,7 +184,8 @@ void kp_histogram_observe(struct kp_histogram *h, double v)
 		i++;
 	}
 	atomic_fetch_add_explicit(&h->counts[i], 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&h->sum_micro, v > 0 ? (uint64_t)(v * 1e6) : 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(
+		&h->sum_micro, v > 0 ? (uint64_t)(v * 1e6) : 0, memory_order_relaxed);
 }
 
 void kp_metrics_on_render(struct kp_metrics *m, void (*fn)(void *), void *arg)
@@ -185,7 +195,8 @@ void kp_metrics_on_render(struct kp_metrics *m, void (*fn)(void *), void *arg)
 	pthread_mutex_unlock(&m->lock);
 }
 
-static void put_name(struct kp_buf *out, const struct family *f, const char *suffix, const char *labels, const char *le)
+static void put_name(struct kp_buf *out, const struct family *f, const char *suffix,
+	const char *labels, const char *le)
 {
 	kp_buf_addz(out, f->name);
 	kp_buf_addz(out, suffix);
@@ -215,7 +226,8 @@ static void put_histogram(struct kp_buf *out, const struct family *f, struct chi
 		kp_buf_addc(out, '\n');
 	}
 	put_name(out, f, "_sum", c->labels, NULL);
-	kp_buf_printf(out, "%.6f\n", (double)atomic_load_explicit(&h->sum_micro, memory_order_relaxed) / 1e6);
+	kp_buf_printf(out, "%.6f\n",
+		(double)atomic_load_explicit(&h->sum_micro, memory_order_relaxed) / 1e6);
 	put_name(out, f, "_count", c->labels, NULL);
 	kp_buf_u64(out, total);
 	kp_buf_addc(out, '\n');
@@ -227,13 +239,15 @@ void kp_metrics_render(struct kp_metrics *m, struct kp_buf *out)
 	pthread_mutex_lock(&m->lock);
 	size_t n_hooks = m->hooks.n;
 	pthread_mutex_unlock(&m->lock);
-	for (size_t i = 0; i < n_hooks; i++) { /* hooks are only added at start-up; they may look metrics up */
+	for (size_t i = 0; i < n_hooks;
+		i++) { /* hooks are only added at start-up; they may look metrics up */
 		m->hooks.p[i].fn(m->hooks.p[i].arg);
 	}
 	pthread_mutex_lock(&m->lock);
 	for (size_t i = 0; i < m->families.n; i++) {
 		struct family *f = m->families.p[i];
-		kp_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name, types[f->type]);
+		kp_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name,
+			types[f->type]);
 		for (size_t k = 0; k < f->children.n; k++) {
 			struct child *c = f->children.p[k];
 			if (f->type == HISTOGRAM) {
@@ -242,9 +256,11 @@ void kp_metrics_render(struct kp_metrics *m, struct kp_buf *out)
 			}
 			put_name(out, f, "", c->labels, NULL);
 			if (f->type == COUNTER) {
-				kp_buf_u64(out, atomic_load_explicit(&c->counter.v, memory_order_relaxed));
+				kp_buf_u64(out,
+					atomic_load_explicit(&c->counter.v, memory_order_relaxed));
 			} else {
-				kp_buf_i64(out, atomic_load_explicit(&c->gauge.v, memory_order_relaxed));
+				kp_buf_i64(out,
+					atomic_load_explicit(&c->gauge.v, memory_order_relaxed));
 			}
 			kp_buf_addc(out, '\n');
 		}

@@ -1,5 +1,7 @@
-/* Metrics in Prometheus' text format 0.0.4. A registry hands out counters, gauges and histograms that live as long as it does; updates are relaxed atomics from any
-   thread, so look a metric up once and keep the pointer. Names follow Prometheus' conventions (base units, _total, _seconds). */
+/* Metrics in Prometheus' text format 0.0.4. A registry hands out counters, gauges and histograms
+   that live as long as it does; updates are relaxed atomics from any thread, so look a metric up
+   once and keep the pointer. Names follow Prometheus' conventions (base units, _total, _seconds).
+ */
 #ifndef KP_OBS_METRICS_H
 #define KP_OBS_METRICS_H
 
@@ -30,12 +32,15 @@ struct kp_histogram {
 struct kp_metrics *kp_metrics_create(void);
 void kp_metrics_destroy(struct kp_metrics *m);
 
-/* Get or create; any thread (a mutex and a hash look-up). help and bounds must be static. At most 1,000 label sets per name: beyond, all share one with the label
-   overflow="true". A name keeps the type it was first given. */
-struct kp_counter *kp_metrics_counter(struct kp_metrics *m, const char *name, const char *help, const struct kp_label *labels, size_t n);
-struct kp_gauge *kp_metrics_gauge(struct kp_metrics *m, const char *name, const char *help, const struct kp_label *labels, size_t n);
-struct kp_histogram *kp_metrics_histogram(struct kp_metrics *m, const char *name, const char *help, const double *bounds, size_t n_bounds,
+/* Get or create; any thread (a mutex and a hash look-up). help and bounds must be static. At most
+   1,000 label sets per name: beyond, all share one with the label overflow="true". A name keeps the
+   type it was first given. */
+struct kp_counter *kp_metrics_counter(struct kp_metrics *m, const char *name, const char *help,
 	const struct kp_label *labels, size_t n);
+struct kp_gauge *kp_metrics_gauge(struct kp_metrics *m, const char *name, const char *help,
+	const struct kp_label *labels, size_t n);
+struct kp_histogram *kp_metrics_histogram(struct kp_metrics *m, const char *name, const char *help,
+	const double *bounds, size_t n_bounds, const struct kp_label *labels, size_t n);
 extern const double kp_bounds_seconds[14]; /* 1 ms .. 60 s */
 
 /* Called before each rendering, on the rendering thread, to refresh gauges. */

@@ -1,5 +1,6 @@
-/* DESIGN: Knuth-Morris-Pratt per string, at most 16 of them, so one pass and a few compares a byte; each keeps how much of itself the end of the text matches. What must be held
-   is the largest of these. A request with stop strings pays this, others only a NULL check. */
+/* DESIGN: Knuth-Morris-Pratt per string, at most 16 of them, so one pass and a few compares a byte;
+   each keeps how much of itself the end of the text matches. What must be held is the largest of
+   these. A request with stop strings pays this, others only a NULL check. */
 #include "parse/stop.h"
 
 struct pattern {
@@ -24,10 +25,12 @@ static const uint16_t *failure_table(kp_str s, struct kp_arena *a)
 	return fail;
 }
 
-int kp_stop_set_create(struct kp_arena *a, const kp_str *strings, size_t n, const struct kp_stop_set **ret, struct kp_err *err)
+int kp_stop_set_create(struct kp_arena *a, const kp_str *strings, size_t n,
+	const struct kp_stop_set **ret, struct kp_err *err)
 {
 	if (n > KP_STOP_MAX) {
-		return kp_err_param(err, "stop", "`stop`: at most %d strings, got %zu", KP_STOP_MAX, n);
+		return kp_err_param(
+			err, "stop", "`stop`: at most %d strings, got %zu", KP_STOP_MAX, n);
 	}
 	struct kp_stop_set *set = kp_arena_new(a, struct kp_stop_set);
 	for (size_t i = 0; i < n; i++) {
@@ -35,7 +38,9 @@ int kp_stop_set_create(struct kp_arena *a, const kp_str *strings, size_t n, cons
 			return kp_err_param(err, "stop", "`stop`: a stop string must not be empty");
 		}
 		if (strings[i].n > KP_STOP_MAX_BYTES) {
-			return kp_err_param(err, "stop", "`stop`: a stop string has at most %d bytes, got %zu", KP_STOP_MAX_BYTES, strings[i].n);
+			return kp_err_param(err, "stop",
+				"`stop`: a stop string has at most %d bytes, got %zu",
+				KP_STOP_MAX_BYTES, strings[i].n);
 		}
 		struct pattern *p = &set->p[set->n];
 		if (kp_arena_dup(a, strings[i], &p->s, err)) {
@@ -62,7 +67,8 @@ void kp_stop_fini(struct kp_stop *s)
 	kp_buf_fini(&s->held);
 }
 
-/* One byte: the pattern that is complete now (longest), or -1; *ret_hold: bytes at the end that may still become a match. */
+/* One byte: the pattern that is complete now (longest), or -1; *ret_hold: bytes at the end that may
+ * still become a match. */
 static int step(struct kp_stop *s, char c, size_t *ret_hold)
 {
 	const struct kp_stop_set *set = s->set;
@@ -98,7 +104,8 @@ bool kp_stop_feed(struct kp_stop *s, kp_str text, bool include, struct kp_buf *o
 	for (size_t i = 0; i < text.n; i++) {
 		size_t hold;
 		int hit = step(s, text.p[i], &hold);
-		/* Held now: s->held followed by text[shown..i]. Keep the last `keep` bytes of it. */
+		/* Held now: s->held followed by text[shown..i]. Keep the last `keep` bytes of it.
+		 */
 		size_t keep = hit >= 0 ? s->set->p[hit].s.n : hold;
 		size_t have = s->held.n + (i + 1 - shown);
 		size_t go = have > keep ? have - keep : 0, from_held = KP_MIN(go, s->held.n);

@@ -1,10 +1,13 @@
-/* Chat templates: Jinja with the semantics of transformers' apply_chat_template (jinja2's ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks, loop controls,
-   its own tojson, raise_exception, strftime_now, generation blocks). Compiled once, immutable, shared by all loops; rendering is
-   pure (clock passed in) and allocates only in the caller's arena.
+/* Chat templates: Jinja with the semantics of transformers' apply_chat_template (jinja2's
+   ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks, loop controls, its own tojson,
+   raise_exception, strftime_now, generation blocks). Compiled once, immutable, shared by all loops;
+   rendering is pure (clock passed in) and allocates only in the caller's arena.
 
-   Values carry provenance: strings of the template's own source and of trusted variables (bos_token, ...) are KP_ORIGIN_TRUSTED; whatever
-   comes out of `messages`, `tools`, `documents` or other client variables is KP_ORIGIN_CLIENT, except strings below a message whose role is "assistant":
-   KP_ORIGIN_ASSISTANT. Origin follows bytes through filters and string methods; bytes made by a filter from client data (tojson's quotes, say) are the data's. */
+   Values carry provenance: strings of the template's own source and of trusted variables
+   (bos_token, ...) are KP_ORIGIN_TRUSTED; whatever comes out of `messages`, `tools`, `documents` or
+   other client variables is KP_ORIGIN_CLIENT, except strings below a message whose role is
+   "assistant": KP_ORIGIN_ASSISTANT. Origin follows bytes through filters and string methods; bytes
+   made by a filter from client data (tojson's quotes, say) are the data's. */
 #ifndef KP_TEMPLATE_TEMPLATE_H
 #define KP_TEMPLATE_TEMPLATE_H
 
@@ -13,7 +16,8 @@
 
 struct kp_template;
 
-/* Limit: 1 MiB of source, nesting 200. INVALID_ARGUMENT "compile template: line L: ...". `source` is copied. */
+/* Limit: 1 MiB of source, nesting 200. INVALID_ARGUMENT "compile template: line L: ...". `source`
+ * is copied. */
 int kp_template_compile(kp_str source, struct kp_template **ret, struct kp_err *err) KP_MUST_USE;
 void kp_template_destroy(struct kp_template *t);
 KP_AUTO_DEFINE(struct kp_template, template, kp_template_destroy);
@@ -26,16 +30,20 @@ struct kp_template_var {
 struct kp_template_opts {
 	const struct kp_template_var *vars; /* later ones win */
 	size_t n_vars;
-	int64_t now_wall_ns;  /* for strftime_now, local time is UTC */
-	uint64_t max_steps;   /* 0: 50 million */
-	size_t max_output;    /* bytes, 0: 64 MiB */
+	int64_t now_wall_ns; /* for strftime_now, local time is UTC */
+	uint64_t max_steps;  /* 0: 50 million */
+	size_t max_output;   /* bytes, 0: 64 MiB */
 };
-/* raise_exception in the template: INVALID_ARGUMENT with the template's text as message. Other template failures: INVALID_ARGUMENT "render template: line L: ...".
-   Budget: RESOURCE_EXHAUSTED. */
-int kp_template_render(const struct kp_template *t, const struct kp_template_opts *opts, struct kp_arena *a, struct kp_text *ret, struct kp_err *err) KP_MUST_USE;
+/* raise_exception in the template: INVALID_ARGUMENT with the template's text as message. Other
+   template failures: INVALID_ARGUMENT "render template: line L: ...". Budget: RESOURCE_EXHAUSTED.
+ */
+int kp_template_render(const struct kp_template *t, const struct kp_template_opts *opts,
+	struct kp_arena *a, struct kp_text *ret, struct kp_err *err) KP_MUST_USE;
 
-/* Literal text pieces of the source (outside tags, and string constants): what may name control tokens. Calls fn for each. */
-void kp_template_each_literal(const struct kp_template *t, void (*fn)(void *ctx, kp_str literal), void *ctx);
+/* Literal text pieces of the source (outside tags, and string constants): what may name control
+ * tokens. Calls fn for each. */
+void kp_template_each_literal(
+	const struct kp_template *t, void (*fn)(void *ctx, kp_str literal), void *ctx);
 /* Whether the source mentions a variable or attribute of this name. */
 bool kp_template_mentions(const struct kp_template *t, kp_str name);
 

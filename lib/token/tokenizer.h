@@ -1,8 +1,10 @@
-/* A tokenizer: text to ids and ids to bytes, exactly as its reference does it (Hugging Face tokenizers 0.23.3: Unicode 16 classes, Unicode 9
-   normalization). Immutable after loading, shared by all loops by reference; a component this code does not know is refused at load
-   with its name, never approximated.
+/* A tokenizer: text to ids and ids to bytes, exactly as its reference does it (Hugging Face
+   tokenizers 0.23.3: Unicode 16 classes, Unicode 9 normalization). Immutable after loading, shared
+   by all loops by reference; a component this code does not know is refused at load with its name,
+   never approximated.
 
-   Formats: GGUF metadata (`tokenizer.ggml.*`) and Hugging Face `tokenizer.json`; model: byte-level BPE. */
+   Formats: GGUF metadata (`tokenizer.ggml.*`) and Hugging Face `tokenizer.json`; model: byte-level
+   BPE. */
 #ifndef KP_TOKEN_TOKENIZER_H
 #define KP_TOKEN_TOKENIZER_H
 
@@ -13,10 +15,12 @@ struct kp_tokenizer;
 
 /* Limits at load: 256 MiB of input, 2^22 tokens, 2^23 merges. `bytes` need not outlive the call. */
 int kp_tokenizer_from_gguf(kp_str bytes, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
-/* config_json: tokenizer_config.json's text, or KP_STR_NULL: special tokens' roles (bos, eos), add_bos_token. */
+/* config_json: tokenizer_config.json's text, or KP_STR_NULL: special tokens' roles (bos, eos),
+ * add_bos_token. */
 int kp_tokenizer_from_hf(kp_str tokenizer_json, kp_str config_json, struct kp_tokenizer **ret,
 	struct kp_err *err) KP_MUST_USE;
-/* What an engine's GetTokenizer or a directory holds: names and contents; picks the format by what is there. */
+/* What an engine's GetTokenizer or a directory holds: names and contents; picks the format by what
+ * is there. */
 struct kp_tokenizer_file {
 	kp_str name, bytes;
 };
@@ -56,8 +60,9 @@ kp_id kp_tokenizer_find(const struct kp_tokenizer *t, kp_str text);
 bool kp_tokenizer_added(
 	const struct kp_tokenizer *t, size_t i, kp_id *ret_id, kp_str *ret_text, bool *ret_special);
 
-/* Which added tokens are matched inside text of which origin. Built once per (tokenizer, template, policy), immutable.
-   control: ids that count as control tokens (special tokens are always among them). */
+/* Which added tokens are matched inside text of which origin. Built once per (tokenizer, template,
+   policy), immutable. control: ids that count as control tokens (special tokens are always among
+   them). */
 enum kp_text_policy { KP_POLICY_MARKERS = 0, KP_POLICY_PLAIN, KP_POLICY_TRUSTED };
 struct kp_token_policy;
 int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy policy,
@@ -66,7 +71,8 @@ int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy pol
 void kp_token_policy_destroy(struct kp_token_policy *p);
 KP_AUTO_DEFINE(struct kp_token_policy, token_policy, kp_token_policy_destroy);
 
-/* Scratch memory of one thread's encodes: piece cache and work arrays, at most max_bytes. Not shared. */
+/* Scratch memory of one thread's encodes: piece cache and work arrays, at most max_bytes. Not
+ * shared. */
 struct kp_token_scratch;
 struct kp_token_scratch *kp_token_scratch_create(size_t max_bytes);
 void kp_token_scratch_destroy(struct kp_token_scratch *s);
@@ -75,8 +81,9 @@ struct kp_encode_opts {
 	bool add_special;                     /* bos/eos as the tokenizer's post-processor says */
 	const struct kp_token_policy *policy; /* NULL: TRUSTED everywhere */
 };
-/* Appends the ids of valid UTF-8 text. RESOURCE_EXHAUSTED when ids->max is reached (stops early). Linear in the input, O(n log n) for
-   one long piece. Any thread, one scratch per thread (a scratch serves any tokenizer). */
+/* Appends the ids of valid UTF-8 text. RESOURCE_EXHAUSTED when ids->max is reached (stops early).
+   Linear in the input, O(n log n) for one long piece. Any thread, one scratch per thread (a scratch
+   serves any tokenizer). */
 int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s,
 	const struct kp_text *text, const struct kp_encode_opts *opts, struct kp_ids *ids,
 	struct kp_err *err) KP_MUST_USE;
@@ -84,8 +91,8 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 int kp_tokenizer_decode(const struct kp_tokenizer *t, const kp_id *ids, size_t n, bool skip_special,
 	struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 
-/* Incremental detokenizer, one per choice, no allocation: holds back at most 3 bytes of an incomplete character. The concatenation of all
-   outputs equals kp_tokenizer_decode of all ids. */
+/* Incremental detokenizer, one per choice, no allocation: holds back at most 3 bytes of an
+   incomplete character. The concatenation of all outputs equals kp_tokenizer_decode of all ids. */
 struct kp_detok {
 	const struct kp_tokenizer *t;
 	bool skip_special;

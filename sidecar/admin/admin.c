@@ -1,5 +1,7 @@
-/* DESIGN: one lws context, one virtual host, one protocol; every answer is built whole when the request head is there, then written in pieces as the socket takes it. Debian's lws 4.1.6
-   repeats HTTP_BODY_COMPLETION when bytes follow a POST body (docs/THREATS.md), so anything but GET and HEAD is answered 405 and the connection closed. */
+/* DESIGN: one lws context, one virtual host, one protocol; every answer is built whole when the
+   request head is there, then written in pieces as the socket takes it. Debian's lws 4.1.6 repeats
+   HTTP_BODY_COMPLETION when bytes follow a POST body (docs/THREATS.md), so anything but GET and
+   HEAD is answered 405 and the connection closed. */
 #include "sidecar/admin/admin.h"
 
 #include "sidecar/version.h"
@@ -42,7 +44,10 @@ static struct answer build(struct kp_admin *a, kp_str path, kp_str query, struct
 		return ok;
 	}
 	if (kp_str_eq(path, KP_S("/readyz"))) {
-		ok.status = kp_control_ready(a->gateway->control, kp_str_starts(query, KP_S("verbose")), out) ? 200 : 503;
+		ok.status = kp_control_ready(
+				    a->gateway->control, kp_str_starts(query, KP_S("verbose")), out)
+				    ? 200
+				    : 503;
 		return ok;
 	}
 	if (kp_str_eq(path, KP_S("/metrics"))) {
@@ -56,15 +61,18 @@ static struct answer build(struct kp_admin *a, kp_str path, kp_str query, struct
 		return ok;
 	}
 	struct kp_err err;
-	kp_err_set(&err, KP_NOT_FOUND, "no such path: `%" KP_FMT "`", KP_ARG(kp_str_sub(path, 0, 200)));
+	kp_err_set(&err, KP_NOT_FOUND, "no such path: `%" KP_FMT "`",
+		KP_ARG(kp_str_sub(path, 0, 200)));
 	kp_error_json(out, &err);
 	return (struct answer){ 404, "application/json" };
 }
 
 static int send_head(struct lws *wsi, const struct answer *ans, size_t length)
 {
-	unsigned char head[LWS_PRE + 1024], *start = head + LWS_PRE, *p = start, *end = head + sizeof(head);
-	if (lws_add_http_common_headers(wsi, ans->status, ans->type, length, &p, end) || lws_finalize_write_http_header(wsi, start, &p, end)) {
+	unsigned char head[LWS_PRE + 1024], *start = head + LWS_PRE, *p = start,
+					    *end = head + sizeof(head);
+	if (lws_add_http_common_headers(wsi, ans->status, ans->type, length, &p, end) ||
+		lws_finalize_write_http_header(wsi, start, &p, end)) {
 		return -1;
 	}
 	return 0;
@@ -73,12 +81,14 @@ static int send_head(struct lws *wsi, const struct answer *ans, size_t length)
 static int on_request(struct kp_admin *a, struct lws *wsi, struct session *s)
 {
 	char path[MAX_PATH], query[MAX_PATH];
-	int get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI), head = lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI);
+	int get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI),
+	    head = lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI);
 	struct answer ans = { 405, "application/json" };
 	kp_buf_init(&s->body, MAX_ANSWER);
 	s->has_body = true;
 	s->sent = 0;
-	int n = lws_hdr_copy(wsi, path, sizeof(path), get > 0 ? WSI_TOKEN_GET_URI : WSI_TOKEN_HEAD_URI);
+	int n = lws_hdr_copy(
+		wsi, path, sizeof(path), get > 0 ? WSI_TOKEN_GET_URI : WSI_TOKEN_HEAD_URI);
 	if ((get > 0 || head > 0) && n > 0) {
 		int q = lws_hdr_copy(wsi, query, sizeof(query), WSI_TOKEN_HTTP_URI_ARGS);
 		ans = build(a, kp_str_c(path), q > 0 ? kp_str_c(query) : KP_STR_NULL, &s->body);
@@ -104,7 +114,8 @@ static int on_writable(struct lws *wsi, struct session *s)
 	bool last = s->sent + n == s->body.n;
 	memcpy(piece + LWS_PRE, s->body.p + s->sent, n);
 	s->sent += n;
-	if (lws_write(wsi, piece + LWS_PRE, n, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) != (int)n) {
+	if (lws_write(wsi, piece + LWS_PRE, n, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) !=
+		(int)n) {
 		return -1;
 	}
 	if (!last) {
@@ -116,7 +127,8 @@ static int on_writable(struct lws *wsi, struct session *s)
 	return lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
-static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+static int on_lws(
+	struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
 	struct session *s = user;
 	int r = 0;
@@ -129,9 +141,11 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		r = on_request(lws_context_user(lws_get_context(wsi)), wsi, s);
 	} else if (reason == LWS_CALLBACK_HTTP_WRITEABLE) {
 		r = s && s->has_body ? on_writable(wsi, s) : -1;
-	} else if (reason == LWS_CALLBACK_HTTP_BODY || reason == LWS_CALLBACK_HTTP_BODY_COMPLETION) {
+	} else if (reason == LWS_CALLBACK_HTTP_BODY ||
+		   reason == LWS_CALLBACK_HTTP_BODY_COMPLETION) {
 		r = -1; /* nothing here takes a body */
-	} else if (reason == LWS_CALLBACK_CLOSED_HTTP || reason == LWS_CALLBACK_HTTP_DROP_PROTOCOL) {
+	} else if (reason == LWS_CALLBACK_CLOSED_HTTP ||
+		   reason == LWS_CALLBACK_HTTP_DROP_PROTOCOL) {
 		if (s && s->has_body) {
 			kp_buf_fini(&s->body);
 			s->has_body = false;
@@ -140,12 +154,15 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	return r;
 }
 
-static const struct lws_protocols protocols[] = { { "http", on_lws, sizeof(struct session), 0, 0, NULL, 0 }, { NULL, NULL, 0, 0, 0, NULL, 0 } };
+static const struct lws_protocols protocols[] = {
+	{ "http", on_lws, sizeof(struct session), 0, 0, NULL, 0 }, { NULL, NULL, 0, 0, 0, NULL, 0 }
+};
 
 static void lws_log(int level, const char *line)
 {
 	kp_str s = kp_str_trim(kp_str_c(line));
-	kp_log(level == LLL_ERR ? KP_LOG_WARN : KP_LOG_DEBUG, "admin listener", kp_f_str("text", s));
+	kp_log(level == LLL_ERR ? KP_LOG_WARN : KP_LOG_DEBUG, "admin listener",
+		kp_f_str("text", s));
 }
 
 static void *thread_main(void *arg)
@@ -156,7 +173,8 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-int kp_admin_start(struct kp_gateway *g, const char *address, struct kp_admin **ret, struct kp_err *err)
+int kp_admin_start(
+	struct kp_gateway *g, const char *address, struct kp_admin **ret, struct kp_err *err)
 {
 	struct kp_addr addr;
 	if (kp_addr_parse(address, &addr, err)) {
@@ -172,7 +190,8 @@ int kp_admin_start(struct kp_gateway *g, const char *address, struct kp_admin **
 		.uid = -1,
 		.timeout_secs = 15,
 		.keepalive_timeout = 60,
-		.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS | (has_ipv6 ? 0 : LWS_SERVER_OPTION_DISABLE_IPV6) };
+		.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+			   (has_ipv6 ? 0 : LWS_SERVER_OPTION_DISABLE_IPV6) };
 	a->gateway = g;
 	a->context = lws_create_context(&info);
 	if (a->context) {
@@ -182,7 +201,8 @@ int kp_admin_start(struct kp_gateway *g, const char *address, struct kp_admin **
 	}
 	/* 4.1.6 may return a virtual host that does not listen: the port tells. */
 	if (!a->vhost || lws_get_vhost_listen_port(a->vhost) <= 0) {
-		kp_err_set(err, KP_ALREADY_EXISTS, "listen on `%s` (admin): the address cannot be bound", address);
+		kp_err_set(err, KP_ALREADY_EXISTS,
+			"listen on `%s` (admin): the address cannot be bound", address);
 		kp_admin_stop(a);
 		return -1;
 	}

@@ -55,15 +55,20 @@ void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err)
 	kp_buf_lit(out, "\n\n");
 }
 
-kp_str kp_answer_head(const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err)
+kp_str kp_answer_head(
+	const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err)
 {
 	kp_str head = KP_STR_NULL;
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 4096);
 	kp_buf_printf(&b, "%s{\"id\":", before);
 	kp_json_w_str(&b, turn->id);
-	kp_buf_printf(&b, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)turn->created_s);
+	kp_buf_printf(&b, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object,
+		(long long)turn->created_s);
 	kp_json_w_str(&b, turn->model);
 	kp_buf_lit(&b, ",\"choices\":[");
-	return kp_buf_finish(&b, "answer head", err) || kp_arena_dup(turn->arena, kp_buf_str(&b), &head, err) ? KP_STR_NULL : head;
+	return kp_buf_finish(&b, "answer head", err) ||
+			       kp_arena_dup(turn->arena, kp_buf_str(&b), &head, err)
+		       ? KP_STR_NULL
+		       : head;
 }

@@ -1,4 +1,5 @@
-/* DESIGN: chat.completion and chat.completion.chunk. What is the same in every chunk is made once; a token costs its own bytes and two copies. Log-probabilities come as an event before the text
+/* DESIGN: chat.completion and chat.completion.chunk. What is the same in every chunk is made once;
+   a token costs its own bytes and two copies. Log-probabilities come as an event before the text
    they belong to and wait in `logprobs` for it. */
 #include "json/write.h"
 #include "sidecar/api/generate.h"
@@ -18,7 +19,8 @@ struct state {
 	size_t n_choices;
 };
 
-static struct state *open_state(const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err)
+static struct state *open_state(
+	const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err)
 {
 	struct state *s = kp_arena_new(turn->arena, struct state);
 	s->turn = turn;
@@ -64,7 +66,8 @@ static void put_logprobs(struct kp_buf *out, const struct kp_event *ev)
 	}
 }
 
-static void put_logprobs_member(struct kp_buf *out, const struct state *s, const struct kp_buf *entries)
+static void put_logprobs_member(
+	struct kp_buf *out, const struct state *s, const struct kp_buf *entries)
 {
 	if (!s->turn->want_logprobs) {
 		kp_buf_lit(out, ",\"logprobs\":null");
@@ -75,7 +78,7 @@ static void put_logprobs_member(struct kp_buf *out, const struct state *s, const
 	kp_buf_lit(out, "],\"refusal\":null}");
 }
 
-/* --- streamed ---------------------------------------------------------------------------------------------------- */
+/* --- streamed --- */
 
 static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
@@ -105,7 +108,8 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 	switch (ev->kind) {
 	case KP_EV_ROLE:
 		chunk_begin(s, ev->choice, out);
-		kp_buf_lit(out, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null");
+		kp_buf_lit(out,
+			",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null");
 		chunk_end(s, out);
 		break;
 	case KP_EV_LOGPROBS:
@@ -163,9 +167,10 @@ static void streamed_close(void *state)
 	kp_buf_fini(&s->logprobs);
 }
 
-const struct kp_encoder kp_chat_streamed = { "text/event-stream", true, streamed_open, streamed_event, streamed_end, streamed_close };
+const struct kp_encoder kp_chat_streamed = { "text/event-stream", true, streamed_open,
+	streamed_event, streamed_end, streamed_close };
 
-/* --- whole ------------------------------------------------------------------------------------------------------- */
+/* --- whole --- */
 
 static void *whole_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
@@ -210,7 +215,9 @@ static void whole_end(void *state, struct kp_buf *out)
 	kp_buf_add(out, s->head);
 	for (size_t i = 0; i < s->n_choices; i++) {
 		struct choice *c = &s->choices[i];
-		kp_buf_printf(out, "%s{\"index\":%zu,\"message\":{\"role\":\"assistant\",\"content\":", i ? "," : "", i);
+		kp_buf_printf(out,
+			"%s{\"index\":%zu,\"message\":{\"role\":\"assistant\",\"content\":",
+			i ? "," : "", i);
 		kp_json_w_str(out, kp_buf_str(&c->text));
 		kp_buf_lit(out, ",\"refusal\":null}");
 		put_logprobs_member(out, s, &c->logprobs);
@@ -235,4 +242,5 @@ static void whole_close(void *state)
 	}
 }
 
-const struct kp_encoder kp_chat_whole = { "application/json", false, whole_open, whole_event, whole_end, whole_close };
+const struct kp_encoder kp_chat_whole = { "application/json", false, whole_open, whole_event,
+	whole_end, whole_close };

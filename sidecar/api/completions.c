@@ -1,5 +1,6 @@
-/* DESIGN: text_completion, streamed (same object, one per piece) and whole. Its log-probabilities are four parallel lists; while a piece waits they are kept as the insides of these
-   lists, so that joining pieces is joining text. */
+/* DESIGN: text_completion, streamed (same object, one per piece) and whole. Its log-probabilities
+   are four parallel lists; while a piece waits they are kept as the insides of these lists, so that
+   joining pieces is joining text. */
 #include "json/write.h"
 #include "sidecar/api/generate.h"
 
@@ -44,7 +45,8 @@ static void lists_reset(struct lists *l)
 	kp_buf_reset(&l->text_offset);
 }
 
-static void *open_state(const struct kp_turn *turn, const char *before, size_t n_choices, struct kp_err *err)
+static void *open_state(
+	const struct kp_turn *turn, const char *before, size_t n_choices, struct kp_err *err)
 {
 	struct state *s = kp_arena_new(turn->arena, struct state);
 	s->turn = turn;
@@ -86,7 +88,8 @@ static bool in_top(const struct kp_event_logprob *p, size_t before, kp_str bytes
 	return false;
 }
 
-/* {"token": logprob, ...}: the alternatives, then the sampled token when it is none of them. Two ids with one text: the likelier, which comes first. */
+/* {"token": logprob, ...}: the alternatives, then the sampled token when it is none of them. Two
+ * ids with one text: the likelier, which comes first. */
 static void put_top(struct kp_buf *out, const struct kp_event_logprob *p)
 {
 	size_t n = 0;
@@ -136,7 +139,8 @@ static void put_logprobs_member(struct kp_buf *out, const struct state *s, const
 	kp_buf_lit(out, "]}");
 }
 
-static void put_choice(struct kp_buf *out, const struct state *s, uint32_t index, kp_str text, const struct lists *l)
+static void put_choice(struct kp_buf *out, const struct state *s, uint32_t index, kp_str text,
+	const struct lists *l)
 {
 	kp_buf_lit(out, "{\"index\":");
 	kp_buf_u64(out, index);
@@ -146,7 +150,7 @@ static void put_choice(struct kp_buf *out, const struct state *s, uint32_t index
 	kp_buf_lit(out, ",\"finish_reason\":");
 }
 
-/* --- streamed ---------------------------------------------------------------------------------------------------- */
+/* --- streamed --- */
 
 static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
@@ -191,9 +195,10 @@ static void streamed_end(void *state, struct kp_buf *out)
 	kp_buf_lit(out, "data: [DONE]\n\n");
 }
 
-const struct kp_encoder kp_completions_streamed = { "text/event-stream", true, streamed_open, streamed_event, streamed_end, close_state };
+const struct kp_encoder kp_completions_streamed = { "text/event-stream", true, streamed_open,
+	streamed_event, streamed_end, close_state };
 
-/* --- whole ------------------------------------------------------------------------------------------------------- */
+/* --- whole --- */
 
 static void *whole_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
@@ -227,11 +232,13 @@ static void whole_end(void *state, struct kp_buf *out)
 		put_choice(out, s, (uint32_t)i, kp_buf_str(&c->text), &c->logprobs);
 		kp_buf_add(out, kp_buf_str(&c->finish));
 		kp_buf_addc(out, '}');
-		out->failed |= c->text.failed || c->logprobs.tokens.failed || c->logprobs.top_logprobs.failed;
+		out->failed |= c->text.failed || c->logprobs.tokens.failed ||
+			       c->logprobs.top_logprobs.failed;
 	}
 	kp_buf_lit(out, "],\"usage\":");
 	kp_put_usage(out, &s->usage);
 	kp_buf_addc(out, '}');
 }
 
-const struct kp_encoder kp_completions_whole = { "application/json", false, whole_open, whole_event, whole_end, close_state };
+const struct kp_encoder kp_completions_whole = { "application/json", false, whole_open, whole_event,
+	whole_end, close_state };

@@ -1,4 +1,5 @@
-/* DESIGN: see errors.h. `code` is the machine word of the error, or null; `param` the input that is wrong, or null. */
+/* DESIGN: see errors.h. `code` is the machine word of the error, or null; `param` the input that is
+ * wrong, or null. */
 #include "sidecar/api/errors.h"
 
 #include "json/write.h"
@@ -27,9 +28,11 @@ void kp_error_json(struct kp_buf *out, const struct kp_err *err)
 
 void kp_error_reply(struct kp_stream *s, const struct kp_err *err)
 {
-	struct kp_header headers[2] = { { KP_S("content-type"), KP_S("application/json") }, { KP_S("retry-after"), KP_S("1") } };
+	struct kp_header headers[2] = { { KP_S("content-type"), KP_S("application/json") },
+		{ KP_S("retry-after"), KP_S("1") } };
 	KP_AUTO(buf) struct kp_buf out;
 	kp_buf_init(&out, 16384);
 	kp_error_json(&out, err);
-	kp_stream_reply(s, kp_code_http(err->code), headers, kp_code_retryable(err->code) ? 2 : 1, kp_buf_str(&out));
+	kp_stream_reply(s, kp_code_http(err->code), headers, kp_code_retryable(err->code) ? 2 : 1,
+		kp_buf_str(&out));
 }

@@ -1,4 +1,5 @@
-/* Errors as OpenAI shapes them, on every listener: {"error":{"message","type","param","code"}} with the status of the code table (base/err.h). */
+/* Errors as OpenAI shapes them, on every listener: {"error":{"message","type","param","code"}} with
+ * the status of the code table (base/err.h). */
 #ifndef SIDECAR_API_ERRORS_H
 #define SIDECAR_API_ERRORS_H
 
@@ -7,7 +8,8 @@
 
 /* {"error":{...}} */
 void kp_error_json(struct kp_buf *out, const struct kp_err *err);
-/* The whole answer; retryable ones carry Retry-After. Faults of ours (5xx) keep their message: it names operands, never prompt text. */
+/* The whole answer; retryable ones carry Retry-After. Faults of ours (5xx) keep their message: it
+ * names operands, never prompt text. */
 void kp_error_reply(struct kp_stream *s, const struct kp_err *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* DESIGN: POST /v1/chat/completions and /v1/completions: body -> turn -> flow. The two differ in their parameters (params.c), the shape of their answers (chat.c, completions.c) and
-   nothing else. */
+/* DESIGN: POST /v1/chat/completions and /v1/completions: body -> turn -> flow. The two differ in
+   their parameters (params.c), the shape of their answers (chat.c, completions.c) and nothing else.
+ */
 #include "base/clock.h"
 #include "sidecar/api/errors.h"
 #include "sidecar/api/generate.h"
@@ -12,10 +13,12 @@ static void make_id(struct kp_flow *f, const char *prefix, kp_str client_id)
 	char random[25];
 	kp_random_id(random, 24);
 	f->turn.id = kp_arena_printf(f->turn.arena, "%s%s", prefix, random);
-	f->request_id = client_id.n ? kp_str_c(kp_arena_strz(f->turn.arena, client_id)) : f->turn.id;
+	f->request_id =
+		client_id.n ? kp_str_c(kp_arena_strz(f->turn.arena, client_id)) : f->turn.id;
 }
 
-static void start(struct kp_api_call *c, enum kp_turn_kind kind, const char *api, const char *prefix, const struct kp_encoder *streamed, const struct kp_encoder *whole)
+static void start(struct kp_api_call *c, enum kp_turn_kind kind, const char *api,
+	const char *prefix, const struct kp_encoder *streamed, const struct kp_encoder *whole)
 {
 	struct kp_err err;
 	struct kp_flow *f = kp_flow_create(c->l, c->stream, api, kind);
@@ -41,5 +44,6 @@ void kp_api_chat(struct kp_api_call *c)
 
 void kp_api_completions(struct kp_api_call *c)
 {
-	start(c, KP_TURN_COMPLETION, "completions", "cmpl-", &kp_completions_streamed, &kp_completions_whole);
+	start(c, KP_TURN_COMPLETION, "completions", "cmpl-", &kp_completions_streamed,
+		&kp_completions_whole);
 }

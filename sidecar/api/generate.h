@@ -4,7 +4,7 @@
 
 #include "sidecar/flow/encoder.h"
 
-extern const struct kp_encoder kp_chat_streamed, kp_chat_whole;		       /* chat.c */
+extern const struct kp_encoder kp_chat_streamed, kp_chat_whole;               /* chat.c */
 extern const struct kp_encoder kp_completions_streamed, kp_completions_whole; /* completions.c */
 
 /* "stop", "length", ... as OpenAI names them. */
@@ -17,7 +17,9 @@ void kp_put_logprob(struct kp_buf *out, float v);
 void kp_put_stop_reason(struct kp_buf *out, const struct kp_event *finish);
 /* data: {"error":...} and a blank line. */
 void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err);
-/* {"id":..,"object":..,"created":..,"model":..,"choices":[  into the turn's arena: the same for every chunk of an answer. */
-kp_str kp_answer_head(const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err);
+/* {"id":..,"object":..,"created":..,"model":..,"choices":[  into the turn's arena: the same for
+ * every chunk of an answer. */
+kp_str kp_answer_head(
+	const struct kp_turn *turn, const char *before, const char *object, struct kp_err *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* DESIGN: a table of routes. GET handlers answer inside the call; POST bodies are collected into one buffer (announced sizes are refused by the server before a byte is read) and the
-   handler runs when it is complete. */
+/* DESIGN: a table of routes. GET handlers answer inside the call; POST bodies are collected into
+   one buffer (announced sizes are refused by the server before a byte is read) and the handler runs
+   when it is complete. */
 #include "sidecar/api/http.h"
 
 #include "base/mem.h"
@@ -45,7 +46,8 @@ void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_htt
 	const struct kp_header header = { KP_S("content-type"), KP_S("text/plain") };
 	KP_AUTO(buf) struct kp_buf out;
 	kp_buf_init(&out, 1 << 20);
-	bool ready = kp_control_ready(l->gateway->control, kp_str_starts(r->query, KP_S("verbose")), &out);
+	bool ready = kp_control_ready(
+		l->gateway->control, kp_str_starts(r->query, KP_S("verbose")), &out);
 	kp_stream_reply(s, ready ? 200 : 503, &header, 1, kp_buf_str(&out));
 }
 
@@ -97,20 +99,23 @@ static bool is_json_type(kp_str type)
 	return kp_str_ieq(media, KP_S("application/json")) || kp_str_ends(media, KP_S("+json"));
 }
 
-/* A client's request id becomes ours if it can stand in a log line and a header: letters, digits, `-_.:`, at most 128. */
+/* A client's request id becomes ours if it can stand in a log line and a header: letters, digits,
+ * `-_.:`, at most 128. */
 static kp_str client_request_id(const struct kp_http_request *r)
 {
 	kp_str id = kp_header_get(r->headers, r->n_headers, KP_S("x-request-id"));
 	for (size_t i = 0; i < id.n; i++) {
 		char c = kp_lower(id.p[i]);
-		if (!kp_is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_' && c != '.' && c != ':') {
+		if (!kp_is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_' &&
+			c != '.' && c != ':') {
 			return KP_STR_NULL;
 		}
 	}
 	return id.n && id.n <= 128 ? id : KP_STR_NULL;
 }
 
-static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r, const struct kp_route *route)
+static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r,
+	const struct kp_route *route)
 {
 	struct kp_err err;
 	if (!is_json_type(kp_header_get(r->headers, r->n_headers, KP_S("content-type")))) {
@@ -155,7 +160,9 @@ void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request
 		kp_api_model(l, s, r);
 		return;
 	}
-	kp_err_set(&err, is_known ? KP_METHOD_NOT_ALLOWED : KP_NOT_FOUND, is_known ? "method `%" KP_FMT "` is not allowed for `%" KP_FMT "`" : "no such path: `%" KP_FMT " %" KP_FMT "`",
+	kp_err_set(&err, is_known ? KP_METHOD_NOT_ALLOWED : KP_NOT_FOUND,
+		is_known ? "method `%" KP_FMT "` is not allowed for `%" KP_FMT "`"
+			 : "no such path: `%" KP_FMT " %" KP_FMT "`",
 		KP_ARG(kp_str_sub(r->method, 0, 32)), KP_ARG(kp_str_sub(r->path, 0, 200)));
 	kp_error_reply(s, &err);
 }

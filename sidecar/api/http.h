@@ -7,7 +7,8 @@
 /* kp_http_handler.request; ctx is the kp_gwloop. */
 void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request *r);
 
-/* One request with a body: collects the body, then its handler answers at once or makes a flow that does. Lives until the stream closes. */
+/* One request with a body: collects the body, then its handler answers at once or makes a flow that
+ * does. Lives until the stream closes. */
 struct kp_api_call {
 	struct kp_gwloop *l;
 	struct kp_stream *stream;
@@ -18,13 +19,16 @@ struct kp_api_call {
 };
 struct kp_route {
 	kp_str method, path;
-	void (*get)(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r); /* answers at once */
-	void (*post)(struct kp_api_call *c); /* the body is complete; answers, or sets c->flow, which may take over c->body */
+	void (*get)(struct kp_gwloop *l, struct kp_stream *s,
+		const struct kp_http_request *r); /* answers at once */
+	void (*post)(struct kp_api_call *c);      /* the body is complete; answers, or sets c->flow,
+						     which may take over c->body */
 };
 
 /* Handlers. */
 void kp_api_models(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
-void kp_api_model(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r); /* /v1/models/NAME */
+void kp_api_model(struct kp_gwloop *l, struct kp_stream *s,
+	const struct kp_http_request *r); /* /v1/models/NAME */
 void kp_api_livez(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
 void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
 void kp_api_chat(struct kp_api_call *c);

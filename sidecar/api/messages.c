@@ -1,11 +1,13 @@
-/* DESIGN: the array is read as values first (order and unknown members survive for the template), then each message is checked; only one whose content is a list of parts is rebuilt. */
+/* DESIGN: the array is read as values first (order and unknown members survive for the template),
+ * then each message is checked; only one whose content is a list of parts is rebuilt. */
 #include "sidecar/api/messages.h"
 
 #include "sidecar/api/params.h"
 
 #include <stdio.h>
 
-static int bad(struct kp_err *err, const char *reason, uint32_t i, const char *member, const char *what)
+static int bad(
+	struct kp_err *err, const char *reason, uint32_t i, const char *member, const char *what)
 {
 	char param[128];
 	snprintf(param, sizeof(param), "messages[%u]%s%s", i, member[0] ? "." : "", member);
@@ -27,13 +29,15 @@ static int check_role(const struct kp_jv *m, uint32_t i, struct kp_err *err)
 		}
 	}
 	if (kp_str_eq(role->s, KP_S("tool")) || kp_str_eq(role->s, KP_S("function"))) {
-		return bad(err, "unsupported_parameter", i, "role", "tool results are not supported yet");
+		return bad(err, "unsupported_parameter", i, "role",
+			"tool results are not supported yet");
 	}
 	return bad(err, NULL, i, "role", "expected system, developer, user or assistant");
 }
 
 /* Joins text parts. */
-static int join_parts(const struct kp_jv *parts, struct kp_arena *a, uint32_t i, kp_str *ret, struct kp_err *err)
+static int join_parts(
+	const struct kp_jv *parts, struct kp_arena *a, uint32_t i, kp_str *ret, struct kp_err *err)
 {
 	size_t n = 0;
 	for (uint32_t k = 0; k < parts->n; k++) {
@@ -42,7 +46,8 @@ static int join_parts(const struct kp_jv *parts, struct kp_arena *a, uint32_t i,
 		kp_str type = kp_jv_str(part, KP_S("type"));
 		if (!kp_str_eq(type, KP_S("text")) && !(part->type == KP_JSON_STRING)) {
 			snprintf(member, sizeof(member), "content[%u].type", k);
-			return bad(err, "unsupported_parameter", i, member, type.n ? "only text parts are supported yet" : "missing");
+			return bad(err, "unsupported_parameter", i, member,
+				type.n ? "only text parts are supported yet" : "missing");
 		}
 		if (part->type == KP_JSON_STRING) {
 			text = part;
@@ -71,7 +76,8 @@ static int join_parts(const struct kp_jv *parts, struct kp_arena *a, uint32_t i,
 }
 
 /* The message with its `content` replaced by a string. */
-static int with_content(const struct kp_jv *m, kp_str content, struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
+static int with_content(const struct kp_jv *m, kp_str content, struct kp_arena *a,
+	struct kp_jv *ret, struct kp_err *err)
 {
 	struct kp_jmember *members = kp_arena_alloc(a, m->n * sizeof(*members));
 	if (!members) {
@@ -93,7 +99,9 @@ static int check_content(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct
 	bool is_assistant = kp_str_eq(kp_jv_str(m, KP_S("role")), KP_S("assistant"));
 	kp_str joined = KP_STR_NULL;
 	if (!content || content->type == KP_JSON_NULL) {
-		return is_assistant ? 0 : bad(err, NULL, i, "content", content ? "must not be null" : "missing");
+		return is_assistant ? 0
+				    : bad(err, NULL, i, "content",
+					      content ? "must not be null" : "missing");
 	}
 	if (content->type == KP_JSON_STRING) {
 		return 0;
@@ -109,7 +117,8 @@ static int check_content(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct
 
 static int check_message(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct kp_err *err)
 {
-	static const char *const not_yet[] = { "tool_calls", "function_call", "tool_call_id", "audio" };
+	static const char *const not_yet[] = { "tool_calls", "function_call", "tool_call_id",
+		"audio" };
 	if (m->type != KP_JSON_OBJECT) {
 		return bad(err, NULL, i, "", "expected an object");
 	}
@@ -119,7 +128,8 @@ static int check_message(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct
 	for (size_t k = 0; k < KP_LEN(not_yet); k++) {
 		const struct kp_jv *v = kp_jv_get(m, kp_str_c(not_yet[k]));
 		if (v && v->type != KP_JSON_NULL && !(v->type == KP_JSON_ARRAY && v->n == 0)) {
-			return bad(err, "unsupported_parameter", i, not_yet[k], "not supported yet");
+			return bad(
+				err, "unsupported_parameter", i, not_yet[k], "not supported yet");
 		}
 	}
 	return check_content(m, a, i, err);
@@ -129,7 +139,8 @@ int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err
 {
 	struct kp_jv list;
 	if (kp_json_peek(j) != KP_JSON_ARRAY) {
-		return kp_json_fail(j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
+		return kp_json_fail(
+			j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
 	}
 	if (kp_jv_read(j, KP_MAX_VALUES, &list, err)) {
 		return -1;

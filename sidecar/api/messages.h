@@ -7,9 +7,10 @@
 
 enum { KP_MAX_MESSAGES = 4096 };
 
-/* Reads the array at the cursor into turn->chat.messages. Each message keeps its members in their order; a list of text parts becomes one string, the parts joined by newlines
-   (vLLM's rule for templates that take strings). Refused by name: unknown roles, tool calls and results (not supported yet), parts that are
-   not text. */
+/* Reads the array at the cursor into turn->chat.messages. Each message keeps its members in their
+   order; a list of text parts becomes one string, the parts joined by newlines (vLLM's rule for
+   templates that take strings). Refused by name: unknown roles, tool calls and results (not
+   supported yet), parts that are not text. */
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
 
 #endif

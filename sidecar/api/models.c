@@ -1,4 +1,5 @@
-/* DESIGN: GET /v1/models and /v1/models/NAME from the snapshot. `max_model_len` is vLLM's extra; aliases are listed with the model they stand for as `parent`, as vLLM lists adapters. */
+/* DESIGN: GET /v1/models and /v1/models/NAME from the snapshot. `max_model_len` is vLLM's extra;
+ * aliases are listed with the model they stand for as `parent`, as vLLM lists adapters. */
 #include "json/write.h"
 #include "sidecar/api/errors.h"
 #include "sidecar/api/http.h"
@@ -81,7 +82,8 @@ void kp_api_model(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http
 	}
 	if (!m) {
 		struct kp_err err;
-		kp_err_param(&err, "model", "the model `%" KP_FMT "` does not exist", KP_ARG(kp_str_sub(kp_buf_str(&name), 0, 256)));
+		kp_err_param(&err, "model", "the model `%" KP_FMT "` does not exist",
+			KP_ARG(kp_str_sub(kp_buf_str(&name), 0, 256)));
 		err.code = KP_NOT_FOUND;
 		err.reason = "model_not_found";
 		kp_error_reply(s, &err);

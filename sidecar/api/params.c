@@ -1,5 +1,7 @@
-/* DESIGN: a table of parameters, one small reader each; the body is read once, in the order it was written. What depends on two parameters (logprobs and top_logprobs, say) is
-   settled in `settle` after the last one. Sources of names and ranges: OpenAI's API reference for the two endpoints; the extras are those vLLM and SGLang take. */
+/* DESIGN: a table of parameters, one small reader each; the body is read once, in the order it was
+   written. What depends on two parameters (logprobs and top_logprobs, say) is settled in `settle`
+   after the last one. Sources of names and ranges: OpenAI's API reference for the two endpoints;
+   the extras are those vLLM and SGLang take. */
 #include "sidecar/api/params.h"
 
 #include "base/utf8.h"
@@ -30,7 +32,8 @@ static int read_i64(struct reader *r, int64_t min, int64_t max, int64_t *ret, st
 	return kp_json_i64(&r->j, min, max, ret, err);
 }
 
-static int read_f64(struct reader *r, double min, double max, uint32_t bit, double *ret, struct kp_err *err)
+static int read_f64(
+	struct reader *r, double min, double max, uint32_t bit, double *ret, struct kp_err *err)
 {
 	if (kp_json_f64(&r->j, min, max, ret, err)) {
 		return -1;
@@ -65,16 +68,19 @@ static int read_messages(struct reader *r, struct kp_err *err)
 static int read_documents(struct reader *r, struct kp_err *err)
 {
 	if (kp_json_peek(&r->j) != KP_JSON_ARRAY) {
-		return kp_json_fail(&r->j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(&r->j)));
+		return kp_json_fail(&r->j, err, "expected an array, got %s",
+			kp_json_type_name(kp_json_peek(&r->j)));
 	}
 	return kp_jv_read(&r->j, KP_MAX_VALUES, &r->t->chat.documents, err);
 }
 
 int kp_params_kwargs(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
-	static const char *const reserved[] = { "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize", "chat_template" };
+	static const char *const reserved[] = { "messages", "tools", "documents",
+		"add_generation_prompt", "continue_final_message", "tokenize", "chat_template" };
 	if (kp_json_peek(j) != KP_JSON_OBJECT) {
-		return kp_json_fail(j, err, "expected an object, got %s", kp_json_type_name(kp_json_peek(j)));
+		return kp_json_fail(
+			j, err, "expected an object, got %s", kp_json_type_name(kp_json_peek(j)));
 	}
 	if (kp_jv_read(j, KP_MAX_VALUES, &turn->chat.kwargs, err)) {
 		return -1;
@@ -119,7 +125,8 @@ static int read_id_prompt(struct reader *r, struct kp_prompt *p, int more, struc
 			return -1;
 		}
 		if (n == cap) {
-			ids = kp_arena_grow(r->t->arena, ids, cap * sizeof(*ids), cap * 2 * sizeof(*ids));
+			ids = kp_arena_grow(
+				r->t->arena, ids, cap * sizeof(*ids), cap * 2 * sizeof(*ids));
 			cap *= 2;
 			if (!ids) {
 				break;
@@ -196,7 +203,8 @@ static int read_prompt(struct reader *r, struct kp_err *err)
 	case KP_JSON_OBJECT:
 		break;
 	}
-	return kp_json_fail(&r->j, err, "expected a string or an array, got %s", kp_json_type_name(kp_json_peek(&r->j)));
+	return kp_json_fail(&r->j, err, "expected a string or an array, got %s",
+		kp_json_type_name(kp_json_peek(&r->j)));
 }
 
 static int read_stream(struct reader *r, struct kp_err *err)
@@ -228,7 +236,8 @@ static int read_stream_options(struct reader *r, struct kp_err *err)
 				return -1;
 			}
 			if (ignored) {
-				return kp_json_fail(&r->j, err, "obfuscation of streams is not supported");
+				return kp_json_fail(
+					&r->j, err, "obfuscation of streams is not supported");
 			}
 		} else {
 			return kp_json_fail(&r->j, err, "unknown parameter");
@@ -321,10 +330,13 @@ static int read_presence_penalty(struct reader *r, struct kp_err *err)
 
 static int read_repetition_penalty(struct reader *r, struct kp_err *err)
 {
-	if (read_f64(r, 0, 10, KP_SET_REPETITION_PENALTY, &r->t->sampling.repetition_penalty, err)) {
+	if (read_f64(
+		    r, 0, 10, KP_SET_REPETITION_PENALTY, &r->t->sampling.repetition_penalty, err)) {
 		return -1;
 	}
-	return r->t->sampling.repetition_penalty > 0 ? 0 : kp_json_fail(&r->j, err, "must be greater than 0");
+	return r->t->sampling.repetition_penalty > 0
+		       ? 0
+		       : kp_json_fail(&r->j, err, "must be greater than 0");
 }
 
 static int read_seed(struct reader *r, struct kp_err *err)
@@ -352,7 +364,8 @@ static int read_spaces_between(struct reader *r, struct kp_err *err)
 	if (kp_json_bool(&r->j, &v, err)) {
 		return -1;
 	}
-	/* Byte-level tokenizers have no such spaces; false would change nothing there, and others are not served yet. */
+	/* Byte-level tokenizers have no such spaces; false would change nothing there, and others
+	 * are not served yet. */
 	return v ? 0 : kp_json_fail(&r->j, err, "false is not supported");
 }
 
@@ -376,7 +389,8 @@ static int read_stop(struct reader *r, struct kp_err *err)
 			return -1;
 		}
 	} else if (kp_json_peek(&r->j) != KP_JSON_ARRAY) {
-		return kp_json_fail(&r->j, err, "expected a string or an array of strings, got %s", kp_json_type_name(kp_json_peek(&r->j)));
+		return kp_json_fail(&r->j, err, "expected a string or an array of strings, got %s",
+			kp_json_type_name(kp_json_peek(&r->j)));
 	} else {
 		if (kp_json_array(&r->j, err)) {
 			return -1;
@@ -505,7 +519,9 @@ static int read_service_tier(struct reader *r, struct kp_err *err)
 	if (kp_json_string(&r->j, &v, err)) {
 		return -1;
 	}
-	return kp_str_eq(v, KP_S("auto")) || kp_str_eq(v, KP_S("default")) ? 0 : kp_json_fail(&r->j, err, "only `auto` and `default` are supported");
+	return kp_str_eq(v, KP_S("auto")) || kp_str_eq(v, KP_S("default"))
+		       ? 0
+		       : kp_json_fail(&r->j, err, "only `auto` and `default` are supported");
 }
 
 static int read_modalities(struct reader *r, struct kp_err *err)
@@ -604,7 +620,8 @@ static const struct param table[] = {
 	{ "guided_grammar", BOTH, NULL, "structured output is not supported yet" },
 	{ "guided_choice", BOTH, NULL, "structured output is not supported yet" },
 	{ "structured_outputs", BOTH, NULL, "structured output is not supported yet" },
-	{ "reasoning_effort", CHAT, NULL, "pass what the model's template takes in `chat_template_kwargs`" },
+	{ "reasoning_effort", CHAT, NULL,
+		"pass what the model's template takes in `chat_template_kwargs`" },
 	{ "chat_template", BOTH, NULL, "templates in requests are not allowed" },
 	{ "audio", CHAT, NULL, "audio output is not supported" },
 	{ "prediction", CHAT, NULL, "predicted output is not supported" },
@@ -652,7 +669,10 @@ static int read_one(struct reader *r, kp_str name, struct kp_err *err)
 
 static void defaults(struct kp_turn *t)
 {
-	t->sampling = (struct kp_sampling){ .n = 1, .top_k = -1, .skip_special_tokens = true, .spaces_between_special_tokens = true };
+	t->sampling = (struct kp_sampling){ .n = 1,
+		.top_k = -1,
+		.skip_special_tokens = true,
+		.spaces_between_special_tokens = true };
 	t->chat.add_generation_prompt = true;
 	t->add_special_tokens = t->kind == KP_TURN_COMPLETION;
 }
@@ -673,7 +693,8 @@ static int settle_chat(struct reader *r, struct kp_err *err)
 	}
 	if (t->chat.continue_final_message) {
 		if (r->has_add_generation_prompt && t->chat.add_generation_prompt) {
-			return kp_err_param(err, "continue_final_message", "`continue_final_message`: excludes `add_generation_prompt`");
+			return kp_err_param(err, "continue_final_message",
+				"`continue_final_message`: excludes `add_generation_prompt`");
 		}
 		t->chat.add_generation_prompt = false;
 	}
@@ -684,17 +705,21 @@ static int settle_completion(struct reader *r, struct kp_err *err)
 {
 	struct kp_turn *t = r->t;
 	if (!r->has_prompt || t->n_prompts == 0) {
-		return kp_err_param(err, "prompt", r->has_prompt ? "`prompt`: must not be empty" : "`prompt`: missing");
+		return kp_err_param(err, "prompt",
+			r->has_prompt ? "`prompt`: must not be empty" : "`prompt`: missing");
 	}
 	if (r->has_best_of && r->best_of != (int64_t)t->sampling.n) {
-		return kp_err_param(err, "best_of", "`best_of`: only the value of `n` (%u) is supported, got %lld", t->sampling.n, (long long)r->best_of);
+		return kp_err_param(err, "best_of",
+			"`best_of`: only the value of `n` (%u) is supported, got %lld",
+			t->sampling.n, (long long)r->best_of);
 	}
 	if (!(t->sampling.set & KP_SET_MAX_TOKENS)) {
 		t->sampling.max_tokens = 16; /* OpenAI's default for this endpoint */
 		t->sampling.set |= KP_SET_MAX_TOKENS;
 	}
 	if (t->sampling.max_tokens == 0) {
-		return kp_err_param(err, "max_tokens", "`max_tokens`: 0 needs `echo`, which is not supported");
+		return kp_err_param(
+			err, "max_tokens", "`max_tokens`: 0 needs `echo`, which is not supported");
 	}
 	return 0;
 }
@@ -709,14 +734,19 @@ static int settle(struct reader *r, struct kp_err *err)
 		return -1;
 	}
 	if (r->has_stream_options && !t->stream) {
-		return kp_err_param(err, "stream_options", "`stream_options`: only with `stream`: true");
+		return kp_err_param(
+			err, "stream_options", "`stream_options`: only with `stream`: true");
 	}
 	size_t prompts = t->kind == KP_TURN_CHAT ? 1 : t->n_prompts;
 	if (prompts * t->sampling.n > KP_MAX_CHOICES) {
-		return kp_err_param(err, "n", "`n`: %zu prompts times %u are more than %d choices", prompts, t->sampling.n, KP_MAX_CHOICES);
+		return kp_err_param(err, "n", "`n`: %zu prompts times %u are more than %d choices",
+			prompts, t->sampling.n, KP_MAX_CHOICES);
 	}
-	if ((t->sampling.set & KP_SET_MAX_TOKENS) && t->sampling.min_tokens > t->sampling.max_tokens) {
-		return kp_err_param(err, "min_tokens", "`min_tokens`: %u is more than `max_tokens` (%u)", t->sampling.min_tokens, t->sampling.max_tokens);
+	if ((t->sampling.set & KP_SET_MAX_TOKENS) &&
+		t->sampling.min_tokens > t->sampling.max_tokens) {
+		return kp_err_param(err, "min_tokens",
+			"`min_tokens`: %u is more than `max_tokens` (%u)", t->sampling.min_tokens,
+			t->sampling.max_tokens);
 	}
 	return 0;
 }

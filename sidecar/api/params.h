@@ -1,5 +1,6 @@
-/* Reads the JSON body of /v1/chat/completions and /v1/completions into a kp_turn. One table (params.c) says for each parameter what happens: read, accepted without
-   effect, or refused by name; a name that is not in the table is refused too. null means "not given". */
+/* Reads the JSON body of /v1/chat/completions and /v1/completions into a kp_turn. One table
+   (params.c) says for each parameter what happens: read, accepted without effect, or refused by
+   name; a name that is not in the table is refused too. null means "not given". */
 #ifndef SIDECAR_API_PARAMS_H
 #define SIDECAR_API_PARAMS_H
 
@@ -16,8 +17,9 @@ enum {
 	KP_MAX_VALUES = 1000000, /* JSON values kept of one body */
 };
 
-/* body: the whole request body; must live as long as the turn. turn->arena and turn->kind are set by the caller, everything else starts zeroed.
-   INVALID_ARGUMENT with the parameter in err->param. */
+/* body: the whole request body; must live as long as the turn. turn->arena and turn->kind are set
+   by the caller, everything else starts zeroed. INVALID_ARGUMENT with the parameter in err->param.
+ */
 int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
 
 /* Reads a chat_template_kwargs object into turn->chat.kwargs. */

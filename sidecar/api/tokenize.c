@@ -1,4 +1,5 @@
-/* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM): the gateway's own text stack, no engine. Bodies are small or rare, so they are served on the loop; the size of the
+/* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM): the gateway's own
+   text stack, no engine. Bodies are small or rare, so they are served on the loop; the size of the
    text is bounded by the body. */
 #include "base/clock.h"
 #include "json/write.h"
@@ -34,7 +35,8 @@ static int read_tokens(struct kp_json *j, struct ask *a, struct kp_err *err)
 	return more;
 }
 
-static int read_member(struct kp_json *j, kp_str name, bool is_detokenize, struct ask *a, struct kp_err *err)
+static int read_member(
+	struct kp_json *j, kp_str name, bool is_detokenize, struct ask *a, struct kp_err *err)
 {
 	if (kp_str_eq(name, KP_S("model"))) {
 		return kp_json_string(j, &a->turn.model, err);
@@ -96,7 +98,8 @@ static int read_ask(kp_str body, bool is_detokenize, struct ask *a, struct kp_er
 		return a->has_tokens ? 0 : kp_err_param(err, "tokens", "`tokens`: missing");
 	}
 	if (a->has_prompt == a->has_messages) {
-		return kp_err_param(err, a->has_prompt ? "messages" : "prompt", "give either `prompt` or `messages`");
+		return kp_err_param(err, a->has_prompt ? "messages" : "prompt",
+			"give either `prompt` or `messages`");
 	}
 	if (a->turn.chat.continue_final_message) {
 		a->turn.chat.add_generation_prompt = false;
@@ -104,13 +107,16 @@ static int read_ask(kp_str body, bool is_detokenize, struct ask *a, struct kp_er
 	return 0;
 }
 
-static int encode(struct kp_gwloop *l, const struct kp_revision *r, struct ask *a, struct kp_err *err)
+static int encode(
+	struct kp_gwloop *l, const struct kp_revision *r, struct ask *a, struct kp_err *err)
 {
-	struct kp_encode_opts opts = { .add_special = a->has_add_special ? a->add_special : a->has_prompt };
+	struct kp_encode_opts opts = { .add_special = a->has_add_special ? a->add_special
+									 : a->has_prompt };
 	struct kp_text text = kp_text_trusted(a->prompt);
 	if (a->has_messages) {
 		opts.policy = r->text->policy;
-		if (kp_text_stack_render(r->text, &a->turn, a->turn.created_s * KP_NS_PER_S, &text, err)) {
+		if (kp_text_stack_render(
+			    r->text, &a->turn, a->turn.created_s * KP_NS_PER_S, &text, err)) {
 			return -1;
 		}
 	}
@@ -147,10 +153,12 @@ static void put_tokens(struct kp_buf *out, const struct kp_revision *r, const st
 	kp_buf_lit(out, "]}");
 }
 
-static int answer(struct kp_api_call *c, bool is_detokenize, struct ask *a, struct kp_buf *out, struct kp_err *err)
+static int answer(struct kp_api_call *c, bool is_detokenize, struct ask *a, struct kp_buf *out,
+	struct kp_err *err)
 {
 	const struct kp_model *m;
-	if (read_ask(kp_buf_str(&c->body), is_detokenize, a, err) || !(m = kp_gwloop_model(c->l, a->turn.model, err))) {
+	if (read_ask(kp_buf_str(&c->body), is_detokenize, a, err) ||
+		!(m = kp_gwloop_model(c->l, a->turn.model, err))) {
 		return -1;
 	}
 	const struct kp_revision *r = kp_model_text_revision(m);
@@ -175,7 +183,9 @@ static int answer(struct kp_api_call *c, bool is_detokenize, struct ask *a, stru
 
 static void serve(struct kp_api_call *c, bool is_detokenize)
 {
-	struct ask a = { .turn = { .kind = KP_TURN_CHAT, .created_s = kp_wall_ns() / KP_NS_PER_S, .chat = { .add_generation_prompt = true } } };
+	struct ask a = { .turn = { .kind = KP_TURN_CHAT,
+				 .created_s = kp_wall_ns() / KP_NS_PER_S,
+				 .chat = { .add_generation_prompt = true } } };
 	struct kp_err err;
 	KP_AUTO(buf) struct kp_buf out;
 	kp_buf_init(&out, 256 << 20);

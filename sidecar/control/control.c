@@ -1,8 +1,12 @@
-/* DESIGN: one thread with a loop of its own. Three causes lead to a new snapshot: the manifests changed, an engine changed, a text stack was loaded; each marks the state dirty, and one deferred call
-   per loop iteration publishes. What other threads read (readiness) is a text under a mutex, replaced with each publication.
+/* DESIGN: one thread with a loop of its own. Three causes lead to a new snapshot: the manifests
+   changed, an engine changed, a text stack was loaded; each marks the state dirty, and one deferred
+   call per loop iteration publishes. What other threads read (readiness) is a text under a mutex,
+   replaced with each publication.
 
-   Manifests are watched by looking at them every 250 ms (name, size, times and inode of each file): that sees editors that rename, ConfigMap mounts that swap a symbolic link, and
-   network file systems alike. They are read when two looks in a row agree, so that a half-written file is not taken. A set with errors is refused as a whole: the program stays. */
+   Manifests are watched by looking at them every 250 ms (name, size, times and inode of each file):
+   that sees editors that rename, ConfigMap mounts that swap a symbolic link, and network file
+   systems alike. They are read when two looks in a row agree, so that a half-written file is not
+   taken. A set with errors is refused as a whole: the program stays. */
 #include "sidecar/control/control.h"
 
 #include "base/clock.h"
@@ -15,9 +19,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define LOOK_PERIOD_NS	   (250 * KP_NS_PER_MS)
+#define LOOK_PERIOD_NS     (250 * KP_NS_PER_MS)
 #define WATCHDOG_PERIOD_NS (100 * KP_NS_PER_MS)
-#define STUCK_NS	   (250 * KP_NS_PER_MS)
+#define STUCK_NS           (250 * KP_NS_PER_MS)
 
 struct kp_control {
 	struct kp_gateway *gateway;
@@ -27,7 +31,7 @@ struct kp_control {
 	struct kp_engines *engines;
 	struct kp_program *program; /* the accepted one */
 	struct kp_timer look, watchdog;
-	uint64_t seen, taken;	    /* signatures of the manifests: at the last look, of the last read */
+	uint64_t seen, taken; /* signatures of the manifests: at the last look, of the last read */
 	uint64_t version;
 	int64_t created_wall_s;
 	struct kp_defer publish;
@@ -41,7 +45,7 @@ struct kp_control {
 	bool is_ready;
 };
 
-/* --- publishing -------------------------------------------------------------------------------------------------- */
+/* --- publishing --- */
 
 static void publish(struct kp_defer *d)
 {
@@ -116,15 +120,18 @@ void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e)
 	kp_mailbox_post(kp_loop_mailbox(c->loop), &s->msg);
 }
 
-/* --- manifests --------------------------------------------------------------------------------------------------- */
+/* --- manifests --- */
 
-/* Reads and checks; on success the program is replaced. Errors go to the log, the report and the gauge. */
+/* Reads and checks; on success the program is replaced. Errors go to the log, the report and the
+ * gauge. */
 static int load(struct kp_control *c, struct kp_err *err)
 {
 	struct kp_program *p;
 	size_t n_errors = 0;
 	kp_buf_reset(&c->manifest_errors);
-	if (kp_source_files_load(c->gateway->config.manifests, kp_str_c(c->gateway->config.namespace), &p, &c->manifest_errors, &n_errors, err)) {
+	if (kp_source_files_load(c->gateway->config.manifests,
+		    kp_str_c(c->gateway->config.namespace), &p, &c->manifest_errors, &n_errors,
+		    err)) {
 		kp_counter_add(c->reloads_refused, 1);
 		kp_gauge_set(c->errors_gauge, (int64_t)KP_MAX(n_errors, (size_t)1));
 		if (c->manifest_errors.n == 0) {
@@ -137,7 +144,8 @@ static int load(struct kp_control *c, struct kp_err *err)
 	kp_program_destroy(c->program);
 	c->program = p;
 	c->created_wall_s = kp_wall_ns() / KP_NS_PER_S;
-	kp_log(KP_LOG_INFO, "manifests accepted", kp_f_z("path", c->gateway->config.manifests), kp_f_int("engines", (int64_t)p->n_engines));
+	kp_log(KP_LOG_INFO, "manifests accepted", kp_f_z("path", c->gateway->config.manifests),
+		kp_f_int("engines", (int64_t)p->n_engines));
 	return 0;
 }
 
@@ -149,7 +157,8 @@ static void on_look(struct kp_timer *t)
 	if (now == c->seen && now != c->taken) {
 		c->taken = now;
 		if (load(c, &err)) {
-			kp_log(KP_LOG_ERROR, "manifests refused, the last good program stays", kp_f_err(&err));
+			kp_log(KP_LOG_ERROR, "manifests refused, the last good program stays",
+				kp_f_err(&err));
 			on_changed(c);
 		} else {
 			kp_engines_apply(c->engines, c->program);
@@ -168,7 +177,7 @@ size_t kp_control_target_ports(const struct kp_control *c, uint16_t *ports, size
 	return n;
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 static void on_watchdog(struct kp_timer *t)
 {
@@ -178,7 +187,8 @@ static void on_watchdog(struct kp_timer *t)
 		int64_t since = kp_loop_busy_since(c->gateway->loops[i]->loop);
 		bool stuck = since && now - since > STUCK_NS;
 		if (stuck && !c->loop_was_stuck[i]) {
-			kp_log(KP_LOG_WARN, "a loop is stuck", kp_f_int("loop", (int64_t)i), kp_f_int("ms", (now - since) / KP_NS_PER_MS));
+			kp_log(KP_LOG_WARN, "a loop is stuck", kp_f_int("loop", (int64_t)i),
+				kp_f_int("ms", (now - since) / KP_NS_PER_MS));
 		}
 		c->loop_was_stuck[i] = stuck;
 	}
@@ -197,16 +207,21 @@ static void *thread_main(void *arg)
 
 int kp_control_create(struct kp_gateway *g, struct kp_control **ret, struct kp_err *err)
 {
-	const struct kp_label ok = { "result", KP_S("accepted") }, refused = { "result", KP_S("refused") };
+	const struct kp_label ok = { "result", KP_S("accepted") },
+			      refused = { "result", KP_S("refused") };
 	struct kp_control *c = kp_new(struct kp_control);
 	c->gateway = g;
 	pthread_mutex_init(&c->lock, NULL);
 	kp_buf_init(&c->report, 1 << 20);
 	kp_buf_init(&c->manifest_errors, 1 << 18);
-	c->reloads_ok = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total", "Times the manifests were read, by result.", &ok, 1);
-	c->reloads_refused = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total", "Times the manifests were read, by result.", &refused, 1);
-	c->errors_gauge = kp_metrics_gauge(g->metrics, "kelpie_manifest_errors", "Errors in the manifests as they are on disk; 0: they are the program.", NULL, 0);
-	c->version_gauge = kp_metrics_gauge(g->metrics, "kelpie_snapshot_version", "Number of the snapshot the loops serve from.", NULL, 0);
+	c->reloads_ok = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total",
+		"Times the manifests were read, by result.", &ok, 1);
+	c->reloads_refused = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total",
+		"Times the manifests were read, by result.", &refused, 1);
+	c->errors_gauge = kp_metrics_gauge(g->metrics, "kelpie_manifest_errors",
+		"Errors in the manifests as they are on disk; 0: they are the program.", NULL, 0);
+	c->version_gauge = kp_metrics_gauge(g->metrics, "kelpie_snapshot_version",
+		"Number of the snapshot the loops serve from.", NULL, 0);
 	c->loop = kp_loop_create("control");
 	c->engines = kp_engines_create(g, c->loop, on_changed, c);
 	c->loop_was_stuck = kp_xcalloc(g->config.loops, sizeof(bool));

@@ -1,5 +1,6 @@
-/* The control thread: reads and watches the manifests, asks the engines how they are and what they serve, loads tokenizers and templates, and hands the loops a snapshot whenever
-   something of that changed. It may block; the loops never wait for it. */
+/* The control thread: reads and watches the manifests, asks the engines how they are and what they
+   serve, loads tokenizers and templates, and hands the loops a snapshot whenever something of that
+   changed. It may block; the loops never wait for it. */
 #ifndef SIDECAR_CONTROL_CONTROL_H
 #define SIDECAR_CONTROL_CONTROL_H
 
@@ -8,16 +9,21 @@
 
 struct kp_control;
 
-/* Reads the manifests once (a failure here is fatal) and finds the target ports; does not start the thread. */
-int kp_control_create(struct kp_gateway *g, struct kp_control **ret, struct kp_err *err) KP_MUST_USE;
-/* Ports of the first pool of the manifests: where the gateway listens when no --listen is given. Returns how many, at most max. */
+/* Reads the manifests once (a failure here is fatal) and finds the target ports; does not start the
+ * thread. */
+int kp_control_create(
+	struct kp_gateway *g, struct kp_control **ret, struct kp_err *err) KP_MUST_USE;
+/* Ports of the first pool of the manifests: where the gateway listens when no --listen is given.
+ * Returns how many, at most max. */
 size_t kp_control_target_ports(const struct kp_control *c, uint16_t *ports, size_t max);
 void kp_control_start(struct kp_control *c);
 void kp_control_destroy(struct kp_control *c); /* joins the thread; NULL is fine */
 
-/* Any thread: is the gateway ready (not draining, a program accepted, an engine routable)? Appends "ok\n" or one line per check. */
+/* Any thread: is the gateway ready (not draining, a program accepted, an engine routable)? Appends
+ * "ok\n" or one line per check. */
 bool kp_control_ready(struct kp_control *c, bool verbose, struct kp_buf *out);
-/* Any thread: a call to this endpoint failed as if it were gone. It is marked down at once and asked again soon. */
+/* Any thread: a call to this endpoint failed as if it were gone. It is marked down at once and
+ * asked again soon. */
 void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e);
 
 #endif

@@ -1,5 +1,7 @@
-/* DESIGN: one object per engine of the program, under it one per endpoint with a connection of its own for questions. A question's answer may come after the endpoint was taken out of the
-   program: destroying the kp_engine ends its calls at once, with CANCELLED, and `is_gone` makes nothing of that. */
+/* DESIGN: one object per engine of the program, under it one per endpoint with a connection of its
+   own for questions. A question's answer may come after the endpoint was taken out of the program:
+   destroying the kp_engine ends its calls at once, with CANCELLED, and `is_gone` makes nothing of
+   that. */
 #include "sidecar/control/engines.h"
 
 #include "base/clock.h"
@@ -10,10 +12,10 @@
 
 #include <stdio.h>
 
-#define ASK_DEADLINE_NS	      (3 * KP_NS_PER_S)
+#define ASK_DEADLINE_NS       (3 * KP_NS_PER_S)
 #define TOKENIZER_DEADLINE_NS (60 * KP_NS_PER_S)
 #define HEALTHY_PERIOD_NS     (2 * KP_NS_PER_S)
-#define DOWN_PERIOD_NS	      (500 * KP_NS_PER_MS)
+#define DOWN_PERIOD_NS        (500 * KP_NS_PER_MS)
 
 struct engine;
 
@@ -22,9 +24,9 @@ struct endpoint {
 	struct kp_endpoint *shared;
 	struct kp_engine *probe;
 	struct kp_timer timer;
-	bool is_asking;	 /* a question is under way */
-	bool is_gone;	 /* being destroyed: answers mean nothing */
-	bool has_info;	 /* since it last came up */
+	bool is_asking;       /* a question is under way */
+	bool is_gone;         /* being destroyed: answers mean nothing */
+	bool has_info;        /* since it last came up */
 	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
 	struct kp_gauge *up, *running, *waiting;
 };
@@ -32,13 +34,15 @@ struct endpoint {
 struct engine {
 	struct kp_engines *owner;
 	char *name, *pool, *model, *path; /* path: NULL for source Engine */
-	KP_VEC(char *) aliases;
-	KP_VEC(struct endpoint *) endpoints;
+	KP_VEC(char *)
+	aliases;
+	KP_VEC(struct endpoint *)
+	endpoints;
 	struct kp_text_stack *text;
 	uint64_t zip_hash; /* of the archive `text` was made from */
 	uint32_t max_context, vocab_size;
 	char why[KP_ERR_MSG]; /* there is no text stack */
-	bool keep;	      /* during apply */
+	bool keep;            /* during apply */
 };
 
 struct kp_engines {
@@ -46,7 +50,8 @@ struct kp_engines {
 	struct kp_loop *loop;
 	void (*changed)(void *);
 	void *arg;
-	KP_VEC(struct engine *) engines;
+	KP_VEC(struct engine *)
+	engines;
 };
 
 static void ask_health(struct endpoint *p);
@@ -64,7 +69,8 @@ static void ask_again_in(struct endpoint *p, int64_t ns)
 
 static void set_state(struct endpoint *p, enum kp_endpoint_state state, const char *why)
 {
-	enum kp_endpoint_state before = (enum kp_endpoint_state)atomic_exchange(&p->shared->state, (int)state);
+	enum kp_endpoint_state before =
+		(enum kp_endpoint_state)atomic_exchange(&p->shared->state, (int)state);
 	bool is_new_reason = !kp_str_eq(kp_str_c(p->why), kp_str_c(why));
 	snprintf(p->why, sizeof(p->why), "%s", why);
 	kp_gauge_set(p->up, state == KP_ENDPOINT_ROUTABLE);
@@ -72,8 +78,10 @@ static void set_state(struct endpoint *p, enum kp_endpoint_state state, const ch
 		return;
 	}
 	bool is_bad = state == KP_ENDPOINT_DOWN || (state != KP_ENDPOINT_ROUTABLE && why[0]);
-	kp_log(is_bad ? KP_LOG_WARN : KP_LOG_INFO, "engine", kp_f_z("engine", p->engine->name), kp_f_z("address", p->shared->address),
-		kp_f_z("state", kp_endpoint_state_name(state)), kp_f_z("reason", why[0] ? why : "-"));
+	kp_log(is_bad ? KP_LOG_WARN : KP_LOG_INFO, "engine", kp_f_z("engine", p->engine->name),
+		kp_f_z("address", p->shared->address),
+		kp_f_z("state", kp_endpoint_state_name(state)),
+		kp_f_z("reason", why[0] ? why : "-"));
 	p->engine->owner->changed(p->engine->owner->arg);
 }
 
@@ -83,7 +91,8 @@ static void went_down(struct endpoint *p, const struct kp_err *status)
 	p->has_info = false;
 	set_state(p, KP_ENDPOINT_DOWN, status->msg);
 	if (!p->engine->text) {
-		snprintf(p->engine->why, sizeof(p->engine->why), "engine `%s` does not answer: %.200s", p->engine->name, status->msg);
+		snprintf(p->engine->why, sizeof(p->engine->why),
+			"engine `%s` does not answer: %.200s", p->engine->name, status->msg);
 	}
 	ask_again_in(p, DOWN_PERIOD_NS);
 }
@@ -91,7 +100,8 @@ static void went_down(struct endpoint *p, const struct kp_err *status)
 static void is_up(struct endpoint *p)
 {
 	p->is_asking = false;
-	set_state(p, p->engine->text ? KP_ENDPOINT_ROUTABLE : KP_ENDPOINT_ANSWERING, p->engine->text ? "" : p->engine->why);
+	set_state(p, p->engine->text ? KP_ENDPOINT_ROUTABLE : KP_ENDPOINT_ANSWERING,
+		p->engine->text ? "" : p->engine->why);
 	ask_again_in(p, HEALTHY_PERIOD_NS);
 }
 
@@ -100,8 +110,10 @@ static void take_text(struct engine *e, struct kp_text_stack *text)
 	kp_text_stack_unref(e->text);
 	e->text = text;
 	e->why[0] = '\0';
-	kp_log(KP_LOG_INFO, "model loaded", kp_f_z("engine", e->name), kp_f_z("model", e->model), kp_f_str("tokenizer", text->info->kind),
-		kp_f_int("vocabulary", (int64_t)text->info->vocab_size), kp_f_bool("chat_template", text->chat != NULL));
+	kp_log(KP_LOG_INFO, "model loaded", kp_f_z("engine", e->name), kp_f_z("model", e->model),
+		kp_f_str("tokenizer", text->info->kind),
+		kp_f_int("vocabulary", (int64_t)text->info->vocab_size),
+		kp_f_bool("chat_template", text->chat != NULL));
 	e->owner->changed(e->owner->arg);
 }
 
@@ -165,7 +177,8 @@ static void on_info(void *user, const struct kp_err *status, const struct kp_eng
 		is_up(p);
 		return;
 	}
-	p->probe->ops->tokenizer(p->probe, kp_loop_now(e->owner->loop) + TOKENIZER_DEADLINE_NS, on_tokenizer, p);
+	p->probe->ops->tokenizer(
+		p->probe, kp_loop_now(e->owner->loop) + TOKENIZER_DEADLINE_NS, on_tokenizer, p);
 }
 
 static void on_loads(void *user, const struct kp_err *status, const struct kp_engine_loads *loads)
@@ -203,7 +216,8 @@ static void ask_health(struct endpoint *p)
 		return;
 	}
 	p->is_asking = true;
-	p->probe->ops->health(p->probe, kp_loop_now(p->engine->owner->loop) + ASK_DEADLINE_NS, on_health, p);
+	p->probe->ops->health(
+		p->probe, kp_loop_now(p->engine->owner->loop) + ASK_DEADLINE_NS, on_health, p);
 }
 
 void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint)
@@ -218,7 +232,7 @@ void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint
 	}
 }
 
-/* --- taking over a program --------------------------------------------------------------------------------------- */
+/* --- taking over a program --- */
 
 static char *dup_z(kp_str s)
 {
@@ -261,13 +275,17 @@ static struct endpoint *endpoint_create(struct engine *e, const char *key, kp_st
 	struct kp_metrics *m = e->owner->gateway->metrics;
 	struct endpoint *p = kp_new(struct endpoint);
 	char *z = dup_z(address);
-	const struct kp_label labels[] = { { "engine", kp_str_c(e->name) }, { "address", address } };
+	const struct kp_label labels[] = { { "engine", kp_str_c(e->name) },
+		{ "address", address } };
 	p->engine = e;
 	p->shared = kp_endpoint_create(key, z);
 	p->probe = kp_engine_vllm_create(e->owner->loop, z, NULL);
-	p->up = kp_metrics_gauge(m, "kelpie_engine_up", "1 while the endpoint is routable.", labels, 2);
-	p->running = kp_metrics_gauge(m, "kelpie_engine_requests_running", "Requests the engine says it runs.", labels, 2);
-	p->waiting = kp_metrics_gauge(m, "kelpie_engine_requests_waiting", "Requests the engine says wait in its queue.", labels, 2);
+	p->up = kp_metrics_gauge(
+		m, "kelpie_engine_up", "1 while the endpoint is routable.", labels, 2);
+	p->running = kp_metrics_gauge(m, "kelpie_engine_requests_running",
+		"Requests the engine says it runs.", labels, 2);
+	p->waiting = kp_metrics_gauge(m, "kelpie_engine_requests_waiting",
+		"Requests the engine says wait in its queue.", labels, 2);
 	kp_mem_free(z);
 	ask_again_in(p, 0);
 	return p;
@@ -276,13 +294,16 @@ static struct endpoint *endpoint_create(struct engine *e, const char *key, kp_st
 /* The endpoints the program names: those that were there are kept. */
 static void apply_endpoints(struct engine *e, const struct kp_program_engine *want)
 {
-	KP_VEC(struct endpoint *) next = { 0 };
+	KP_VEC(struct endpoint *)
+	next = { 0 };
 	for (size_t i = 0; i < want->n_addresses; i++) {
 		struct endpoint *p = NULL;
 		char key[512];
-		snprintf(key, sizeof(key), "%s/%zu/%" KP_FMT, e->name, i, KP_ARG(want->addresses[i]));
+		snprintf(key, sizeof(key), "%s/%zu/%" KP_FMT, e->name, i,
+			KP_ARG(want->addresses[i]));
 		for (size_t k = 0; k < e->endpoints.n && !p; k++) {
-			if (e->endpoints.p[k] && kp_str_eq(kp_str_c(e->endpoints.p[k]->shared->key), kp_str_c(key))) {
+			if (e->endpoints.p[k] && kp_str_eq(kp_str_c(e->endpoints.p[k]->shared->key),
+							 kp_str_c(key))) {
 				p = kp_steal(e->endpoints.p[k]);
 			}
 		}
@@ -303,7 +324,10 @@ static struct engine *find_engine(struct kp_engines *es, const struct kp_program
 {
 	for (size_t i = 0; i < es->engines.n; i++) {
 		struct engine *e = es->engines.p[i];
-		bool same_source = want->tokenizer == KP_TOKENIZER_PATH ? e->path && kp_str_eq(kp_str_c(e->path), want->tokenizer_path) : !e->path;
+		bool same_source =
+			want->tokenizer == KP_TOKENIZER_PATH
+				? e->path && kp_str_eq(kp_str_c(e->path), want->tokenizer_path)
+				: !e->path;
 		if (kp_str_eq(kp_str_c(e->name), want->name) && same_source) {
 			return e;
 		}
@@ -371,7 +395,8 @@ void kp_engines_apply(struct kp_engines *es, const struct kp_program *p)
 	es->changed(es->arg);
 }
 
-struct kp_engines *kp_engines_create(struct kp_gateway *g, struct kp_loop *loop, void (*changed)(void *), void *arg)
+struct kp_engines *kp_engines_create(
+	struct kp_gateway *g, struct kp_loop *loop, void (*changed)(void *), void *arg)
 {
 	struct kp_engines *es = kp_new(struct kp_engines);
 	es->gateway = g;
@@ -393,15 +418,19 @@ void kp_engines_destroy(struct kp_engines *es)
 	kp_mem_free(es);
 }
 
-/* --- what the loops and people see ------------------------------------------------------------------------------- */
+/* --- what the loops and people see --- */
 
 /* A revision made before in this snapshot for the same pool and model, with the same text stack. */
-static struct kp_revision *same_revision(const struct kp_engines *es, size_t upto, const struct engine *e, struct kp_revision *const *made)
+static struct kp_revision *same_revision(const struct kp_engines *es, size_t upto,
+	const struct engine *e, struct kp_revision *const *made)
 {
 	for (size_t i = 0; i < upto; i++) {
 		const struct engine *other = es->engines.p[i];
-		bool same_text = e->text ? other->text && other->text->fingerprint == e->text->fingerprint : !other->text;
-		if (same_text && kp_str_eq(kp_str_c(other->pool), kp_str_c(e->pool)) && kp_str_eq(kp_str_c(other->model), kp_str_c(e->model))) {
+		bool same_text =
+			e->text ? other->text && other->text->fingerprint == e->text->fingerprint
+				: !other->text;
+		if (same_text && kp_str_eq(kp_str_c(other->pool), kp_str_c(e->pool)) &&
+			kp_str_eq(kp_str_c(other->model), kp_str_c(e->model))) {
 			return made[i];
 		}
 	}
@@ -413,7 +442,8 @@ static uint32_t smaller(uint32_t a, uint32_t b) /* 0: not known */
 	return !a ? b : !b ? a : KP_MIN(a, b);
 }
 
-struct kp_snapshot *kp_engines_snapshot(const struct kp_engines *es, uint64_t version, int64_t created_wall_s)
+struct kp_snapshot *kp_engines_snapshot(
+	const struct kp_engines *es, uint64_t version, int64_t created_wall_s)
 {
 	struct kp_snapshot *s = kp_snapshot_create(version, created_wall_s);
 	struct kp_revision **made = kp_xcalloc(es->engines.n, sizeof(struct kp_revision *));
@@ -451,7 +481,8 @@ bool kp_engines_report(const struct kp_engines *es, struct kp_buf *out)
 			enum kp_endpoint_state state = kp_endpoint_state(p->shared);
 			bool ok = state == KP_ENDPOINT_ROUTABLE;
 			any |= ok;
-			kp_buf_printf(out, "[%c]engine %s %s: %s%s%s\n", ok ? '+' : '-', e->name, p->shared->address, kp_endpoint_state_name(state),
+			kp_buf_printf(out, "[%c]engine %s %s: %s%s%s\n", ok ? '+' : '-', e->name,
+				p->shared->address, kp_endpoint_state_name(state),
 				p->why[0] ? ": " : "", p->why);
 		}
 	}

@@ -1,4 +1,5 @@
-/* DESIGN: the objects of one namespace, with the rules that need more than one of them. An engine without endpoints is legal (it may get some later); it serves nothing. */
+/* DESIGN: the objects of one namespace, with the rules that need more than one of them. An engine
+ * without endpoints is legal (it may get some later); it serves nothing. */
 #include "sidecar/control/program.h"
 
 #include "base/map.h"
@@ -30,15 +31,20 @@ static void claim_name(struct builder *b, const struct kp_object *o, kp_str name
 		return;
 	}
 	if (!kp_str_eq(first->spec.engine->pool_ref.name, o->spec.engine->pool_ref.name)) {
-		kp_problem_object(b->problems, o, field, "Invalid value: \"%" KP_FMT "\": already the name of a model of pool \"%" KP_FMT "\" (engine \"%" KP_FMT "\")",
-			KP_ARG(name), KP_ARG(first->spec.engine->pool_ref.name), KP_ARG(first->meta.name));
+		kp_problem_object(b->problems, o, field,
+			"Invalid value: \"%" KP_FMT
+			"\": already the name of a model of pool \"%" KP_FMT "\" (engine \"%" KP_FMT
+			"\")",
+			KP_ARG(name), KP_ARG(first->spec.engine->pool_ref.name),
+			KP_ARG(first->meta.name));
 	}
 }
 
 static kp_str address(struct kp_arena *a, const struct kp_inference_engine_endpoint *e)
 {
 	bool is_ipv6 = kp_str_find_char(e->address, ':') >= 0;
-	return kp_arena_printf(a, "%s%" KP_FMT "%s:%d", is_ipv6 ? "[" : "", KP_ARG(e->address), is_ipv6 ? "]" : "", (int)e->port);
+	return kp_arena_printf(a, "%s%" KP_FMT "%s:%d", is_ipv6 ? "[" : "", KP_ARG(e->address),
+		is_ipv6 ? "]" : "", (int)e->port);
 }
 
 static int add_engine(struct builder *b, const struct kp_object *o, struct kp_err *err)
@@ -46,18 +52,24 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	struct kp_arena *a = b->p->arena;
 	const struct kp_inference_engine_spec *s = o->spec.engine;
 	struct kp_program_engine *e = &b->engines[b->p->n_engines];
-	kp_str *aliases = kp_arena_calloc(a, s->model.n_aliases, sizeof(*aliases)), *addresses = kp_arena_calloc(a, s->n_endpoints, sizeof(*addresses));
+	kp_str *aliases = kp_arena_calloc(a, s->model.n_aliases, sizeof(*aliases)),
+	       *addresses = kp_arena_calloc(a, s->n_endpoints, sizeof(*addresses));
 	if (!aliases || !addresses) {
 		return kp_arena_full(err, "program");
 	}
-	if (!kp_object_set_find(b->set, KP_KIND_INFERENCE_POOL, o->meta.namespace_, s->pool_ref.name)) {
-		kp_problem_object(b->problems, o, "spec.poolRef.name", "Not found: \"%" KP_FMT "\": there is no InferencePool of that name in namespace \"%" KP_FMT "\"",
+	if (!kp_object_set_find(
+		    b->set, KP_KIND_INFERENCE_POOL, o->meta.namespace_, s->pool_ref.name)) {
+		kp_problem_object(b->problems, o, "spec.poolRef.name",
+			"Not found: \"%" KP_FMT
+			"\": there is no InferencePool of that name in namespace \"%" KP_FMT "\"",
 			KP_ARG(s->pool_ref.name), KP_ARG(o->meta.namespace_));
 	}
 	claim_name(b, o, s->model.name, "spec.model.name");
 	e->name = join_name(a, o->meta.namespace_, o->meta.name);
 	e->pool = join_name(a, o->meta.namespace_, s->pool_ref.name);
-	e->tokenizer = s->tokenizer.source == KP_INFERENCE_ENGINE_TOKENIZER_SOURCE_PATH ? KP_TOKENIZER_PATH : KP_TOKENIZER_ENGINE;
+	e->tokenizer = s->tokenizer.source == KP_INFERENCE_ENGINE_TOKENIZER_SOURCE_PATH
+			       ? KP_TOKENIZER_PATH
+			       : KP_TOKENIZER_ENGINE;
 	for (size_t i = 0; i < s->model.n_aliases; i++) {
 		char field[64];
 		snprintf(field, sizeof(field), "spec.model.aliases[%zu]", i);
@@ -74,12 +86,16 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	e->addresses = addresses;
 	e->n_addresses = s->n_endpoints;
 	b->p->n_engines++;
-	return kp_arena_dup(a, s->model.name, &e->model, err) || kp_arena_dup(a, s->tokenizer.path, &e->tokenizer_path, err) ? -1 : 0;
+	return kp_arena_dup(a, s->model.name, &e->model, err) ||
+			       kp_arena_dup(a, s->tokenizer.path, &e->tokenizer_path, err)
+		       ? -1
+		       : 0;
 }
 
 static int take_ports(struct builder *b, const struct kp_object *o, struct kp_err *err)
 {
-	uint16_t *ports = kp_arena_calloc(b->p->arena, o->spec.pool->n_target_ports, sizeof(*ports));
+	uint16_t *ports =
+		kp_arena_calloc(b->p->arena, o->spec.pool->n_target_ports, sizeof(*ports));
 	if (!ports) {
 		return kp_arena_full(err, "program");
 	}
@@ -106,7 +122,8 @@ static int build(struct builder *b, struct kp_err *err)
 		if (o->kind == KP_KIND_INFERENCE_ENGINE && add_engine(b, o, err)) {
 			return -1;
 		}
-		if (o->kind == KP_KIND_INFERENCE_POOL && !b->p->target_ports && take_ports(b, o, err)) {
+		if (o->kind == KP_KIND_INFERENCE_POOL && !b->p->target_ports &&
+			take_ports(b, o, err)) {
 			return -1;
 		}
 	}
@@ -116,7 +133,8 @@ static int build(struct builder *b, struct kp_err *err)
 	return 0;
 }
 
-int kp_program_build(const struct kp_object_set *set, kp_str ns, struct kp_problems *problems, struct kp_program **ret, struct kp_err *err)
+int kp_program_build(const struct kp_object_set *set, kp_str ns, struct kp_problems *problems,
+	struct kp_program **ret, struct kp_err *err)
 {
 	struct builder b = { .set = set, .ns = ns, .problems = problems };
 	struct kp_arena *a = kp_arena_create(PROGRAM_BYTES);

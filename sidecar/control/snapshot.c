@@ -1,4 +1,5 @@
-/* DESIGN: see snapshot.h. A snapshot owns its revisions; a revision owns references to endpoints and to its text stack. */
+/* DESIGN: see snapshot.h. A snapshot owns its revisions; a revision owns references to endpoints
+ * and to its text stack. */
 #include "sidecar/control/snapshot.h"
 
 #include <stdlib.h>
@@ -66,7 +67,8 @@ void kp_revision_add_endpoint(struct kp_revision *r, struct kp_endpoint *e)
 	r->endpoints[r->n_endpoints++] = kp_endpoint_ref(e);
 }
 
-static struct kp_model *name_get(struct kp_snapshot *s, const char *name, const char *pool, bool is_alias)
+static struct kp_model *name_get(
+	struct kp_snapshot *s, const char *name, const char *pool, bool is_alias)
 {
 	for (size_t i = 0; i < s->n_models; i++) {
 		if (kp_str_eq(kp_str_c(s->models[i].name), kp_str_c(name))) {
@@ -75,11 +77,14 @@ static struct kp_model *name_get(struct kp_snapshot *s, const char *name, const 
 	}
 	s->models = kp_xrealloc(s->models, (s->n_models + 1) * sizeof(*s->models));
 	struct kp_model *m = &s->models[s->n_models++];
-	*m = (struct kp_model){ .name = kp_xstrdup(name), .pool = kp_xstrdup(pool), .is_alias = is_alias };
+	*m = (struct kp_model){
+		.name = kp_xstrdup(name), .pool = kp_xstrdup(pool), .is_alias = is_alias
+	};
 	return m;
 }
 
-void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, bool is_alias, struct kp_revision *r)
+void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, bool is_alias,
+	struct kp_revision *r)
 {
 	struct kp_model *m = name_get(s, name, pool, is_alias);
 	for (size_t i = 0; i < m->n_revisions; i++) {
@@ -87,7 +92,8 @@ void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, 
 			return;
 		}
 	}
-	m->revisions = kp_xrealloc(m->revisions, (m->n_revisions + 1) * sizeof(struct kp_revision *));
+	m->revisions =
+		kp_xrealloc(m->revisions, (m->n_revisions + 1) * sizeof(struct kp_revision *));
 	m->revisions[m->n_revisions++] = r;
 }
 

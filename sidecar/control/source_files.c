@@ -1,4 +1,5 @@
-/* DESIGN: lib/api reads and checks the files, program.c resolves them; here every problem becomes a log line and a line of the readiness report. */
+/* DESIGN: lib/api reads and checks the files, program.c resolves them; here every problem becomes a
+ * log line and a line of the readiness report. */
 #include "sidecar/control/source_files.h"
 
 #include "base/map.h"
@@ -14,7 +15,8 @@ static void report(const struct kp_problems *problems, struct kp_buf *out)
 		KP_AUTO(buf) struct kp_buf line;
 		kp_buf_init(&line, 8192);
 		kp_problem_write(&problems->p[i], &line);
-		kp_log(problems->p[i].warning ? KP_LOG_WARN : KP_LOG_ERROR, "manifest", kp_f_str("problem", kp_buf_str(&line)));
+		kp_log(problems->p[i].warning ? KP_LOG_WARN : KP_LOG_ERROR, "manifest",
+			kp_f_str("problem", kp_buf_str(&line)));
 		if (!problems->p[i].warning) {
 			kp_buf_lit(out, "    ");
 			kp_buf_add(out, kp_buf_str(&line));
@@ -23,7 +25,8 @@ static void report(const struct kp_problems *problems, struct kp_buf *out)
 	}
 }
 
-int kp_source_files_load(const char *path, kp_str ns, struct kp_program **ret, struct kp_buf *errors, size_t *ret_n_errors, struct kp_err *err)
+int kp_source_files_load(const char *path, kp_str ns, struct kp_program **ret,
+	struct kp_buf *errors, size_t *ret_n_errors, struct kp_err *err)
 {
 	struct kp_problems problems;
 	struct kp_object_set set = { 0 };
@@ -44,8 +47,9 @@ static void add_file(struct kp_buf *b, const char *path)
 {
 	struct stat st;
 	if (stat(path, &st) == 0) {
-		kp_buf_printf(b, "%s %lld %lld %lld.%09ld %lld.%09ld\n", path, (long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-			st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+		kp_buf_printf(b, "%s %lld %lld %lld.%09ld %lld.%09ld\n", path, (long long)st.st_ino,
+			(long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+			(long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
 	}
 }
 

@@ -1,5 +1,7 @@
-/* DESIGN: the way of a request, top to bottom. A stage answers next, wait or fail; a waiting one is resumed by kp_flow_resume. From `start` on the engine drives: its deltas go
-   through output.c. Every end (answered, failed, client gone) comes through one place, kp_flow_closed, which gives back what the request holds. */
+/* DESIGN: the way of a request, top to bottom. A stage answers next, wait or fail; a waiting one is
+   resumed by kp_flow_resume. From `start` on the engine drives: its deltas go through output.c.
+   Every end (answered, failed, client gone) comes through one place, kp_flow_closed, which gives
+   back what the request holds. */
 #include "sidecar/flow/flow.h"
 
 #include "base/clock.h"
@@ -11,16 +13,18 @@ static const struct {
 	const char *name;
 	enum kp_step (*run)(struct kp_flow *f, struct kp_err *err);
 } stages[] = {
-	{ "admit", kp_stage_admit },	 /* limits, before anything costs */
-	{ "resolve", kp_stage_resolve }, /* model -> pool -> revision: template, tokenizer, endpoints */
-	{ "prompt", kp_stage_prompt },	 /* render, tokenize */
-	{ "fit", kp_stage_fit },	 /* context length, id range, stop strings */
-	{ "start", kp_stage_start },	 /* pick an endpoint, start the generations; then output.c */
+	{ "admit", kp_stage_admit }, /* limits, before anything costs */
+	{ "resolve",
+		kp_stage_resolve }, /* model -> pool -> revision: template, tokenizer, endpoints */
+	{ "prompt", kp_stage_prompt }, /* render, tokenize */
+	{ "fit", kp_stage_fit },       /* context length, id range, stop strings */
+	{ "start", kp_stage_start },   /* pick an endpoint, start the generations; then output.c */
 };
 
 #define KEEPALIVE_NS (10 * KP_NS_PER_S)
 
-struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind)
+struct kp_flow *kp_flow_create(
+	struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind)
 {
 	struct kp_flow *f = kp_new(struct kp_flow);
 	f->l = l;
@@ -42,11 +46,14 @@ static void on_timer(struct kp_timer *t)
 	int64_t now = kp_loop_now(f->l->loop);
 	if (now >= f->turn.deadline_ns) {
 		struct kp_err err;
-		kp_err_set(&err, KP_DEADLINE_EXCEEDED, "the request took longer than %lld s", (long long)(f->l->gateway->config.request_timeout_ns / KP_NS_PER_S));
+		kp_err_set(&err, KP_DEADLINE_EXCEEDED, "the request took longer than %lld s",
+			(long long)(f->l->gateway->config.request_timeout_ns / KP_NS_PER_S));
 		kp_flow_fail(f, &err);
 		return;
 	}
-	if (f->turn.stream && now - f->active_ns >= KEEPALIVE_NS) { /* the engine prefills: keep the connection in use */
+	if (f->turn.stream &&
+		now - f->active_ns >=
+			KEEPALIVE_NS) { /* the engine prefills: keep the connection in use */
 		f->active_ns = now;
 		kp_buf_lit(&f->l->scratch_buf, ": keep-alive\n\n");
 		kp_flow_flush(f);
@@ -74,7 +81,8 @@ static void run_from(struct kp_flow *f, size_t stage)
 			f->is_waiting = true;
 			return;
 		case KP_STEP_FAIL:
-			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->request_id), kp_f_z("stage", stages[f->stage].name), kp_f_err(&err));
+			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->request_id),
+				kp_f_z("stage", stages[f->stage].name), kp_f_err(&err));
 			kp_flow_fail(f, &err);
 			return;
 		}
@@ -154,8 +162,10 @@ void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 		static _Thread_local struct kp_log_limit limit;
 		uint64_t suppressed;
 		if (kp_log_allow(&limit, kp_loop_now(f->l->loop), KP_NS_PER_S, &suppressed)) {
-			kp_log(KP_LOG_WARN, "request failed", kp_f_str("id", f->request_id), kp_f_str("model", f->turn.model), kp_f_z("code", kp_code_name(err->code)),
-				kp_f_err(err), kp_f_int("suppressed", (int64_t)suppressed));
+			kp_log(KP_LOG_WARN, "request failed", kp_f_str("id", f->request_id),
+				kp_f_str("model", f->turn.model),
+				kp_f_z("code", kp_code_name(err->code)), kp_f_err(err),
+				kp_f_int("suppressed", (int64_t)suppressed));
 		}
 	}
 	if (!f->stream) {

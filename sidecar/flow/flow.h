@@ -1,7 +1,9 @@
-/* The way of one request through the gateway: prompts of a turn become generations on engines, engine output becomes events, events become bytes. Everything runs on the loop that
-   accepted the request; only rendering and tokenizing of long prompts visit a worker.
+/* The way of one request through the gateway: prompts of a turn become generations on engines,
+   engine output becomes events, events become bytes. Everything runs on the loop that accepted the
+   request; only rendering and tokenizing of long prompts visit a worker.
 
-   Life: kp_flow_create when the head of the request is accepted; kp_flow_run when its body is complete and read into `turn`; freed by itself after the stream's `closed`. */
+   Life: kp_flow_create when the head of the request is accepted; kp_flow_run when its body is
+   complete and read into `turn`; freed by itself after the stream's `closed`. */
 #ifndef SIDECAR_FLOW_FLOW_H
 #define SIDECAR_FLOW_FLOW_H
 
@@ -11,9 +13,11 @@
 #include "sidecar/gwloop.h"
 
 enum {
-	KP_FLOW_ARENA_BASE = 8 << 20,	/* a request's memory: this plus KP_FLOW_ARENA_FACTOR times its body */
+	KP_FLOW_ARENA_BASE =
+		8 << 20, /* a request's memory: this plus KP_FLOW_ARENA_FACTOR times its body */
 	KP_FLOW_ARENA_FACTOR = 16,
-	KP_FLOW_OFFLOAD_BYTES = 128 << 10, /* longer bodies are rendered and tokenized by a worker */
+	KP_FLOW_OFFLOAD_BYTES = 128
+				<< 10, /* longer bodies are rendered and tokenized by a worker */
 	KP_FLOW_MAX_PROMPT_IDS = 4 << 20,
 	KP_FLOW_MAX_ATTEMPTS = 3,
 };
@@ -24,19 +28,22 @@ struct kp_flow;
 struct kp_flow_prompt {
 	struct kp_text text; /* empty when the client sent ids */
 	struct kp_ids ids;
-	struct kp_endpoint *endpoint; /* where its first choice went, borrowed from the revision: the others follow, for the engine's prefix cache */
+	struct kp_endpoint *endpoint; /* where its first choice went, borrowed from the revision:
+					 the others follow, for the engine's prefix cache */
 	uint32_t cached_tokens;
 };
 
-/* One output sequence, and the engine call that makes it. `n` choices of a prompt are n calls with one sequence each and seeds that count up, as vLLM itself does it: engines need
-   not know `n`, and one that refuses n > 1 for greedy sampling serves it too. */
+/* One output sequence, and the engine call that makes it. `n` choices of a prompt are n calls with
+   one sequence each and seeds that count up, as vLLM itself does it: engines need not know `n`, and
+   one that refuses n > 1 for greedy sampling serves it too. */
 struct kp_choice {
 	struct kp_flow *flow;
 	struct kp_flow_prompt *prompt;
 	uint32_t index;
-	struct kp_lane *lane;	     /* while call runs */
+	struct kp_lane *lane;        /* while call runs */
 	struct kp_engine_call *call; /* NULL: not running */
-	struct kp_endpoint *failed;  /* the last one that did not take it, or NULL; compared, never followed */
+	struct kp_endpoint
+		*failed; /* the last one that did not take it, or NULL; compared, never followed */
 	unsigned attempts;
 	struct kp_detok detok;
 	struct kp_stop stop;
@@ -65,18 +72,21 @@ struct kp_flow {
 	struct kp_job job; /* while is_waiting */
 	struct kp_err job_err;
 	struct kp_timer timer; /* keep-alive comments and the deadline */
-	int64_t first_ns;  /* first byte of the answer's content, 0 not yet */
-	int64_t active_ns; /* last bytes sent */
+	int64_t first_ns;      /* first byte of the answer's content, 0 not yet */
+	int64_t active_ns;     /* last bytes sent */
 	uint32_t completion_tokens;
 	bool is_waiting, has_head, is_over, is_paused, is_counted;
-	const char *api; /* for metrics: "chat", "completions" */
-	kp_str request_id; /* the client's x-request-id, or turn.id: for the answer's header and the log */
+	const char *api;   /* for metrics: "chat", "completions" */
+	kp_str request_id; /* the client's x-request-id, or turn.id: for the answer's header and the
+			      log */
 };
 
-struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind);
+struct kp_flow *kp_flow_create(
+	struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind);
 /* The body has been read into flow->turn and the encoder is set: runs the stages. */
 void kp_flow_run(struct kp_flow *f);
-/* Ends the turn with an error: an HTTP error when nothing was sent yet, else the encoder's error event. */
+/* Ends the turn with an error: an HTTP error when nothing was sent yet, else the encoder's error
+ * event. */
 void kp_flow_fail(struct kp_flow *f, const struct kp_err *err);
 /* The stream's callbacks. */
 void kp_flow_writable(struct kp_flow *f);
@@ -98,6 +108,7 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
 void kp_flow_flush(struct kp_flow *f);
 void kp_flow_complete(struct kp_flow *f);
 void kp_choice_stop(struct kp_choice *c); /* cancels its call, if any */
-void kp_choice_over(struct kp_choice *c);  /* it has had its finish: the last one completes the turn */
+void kp_choice_over(
+	struct kp_choice *c); /* it has had its finish: the last one completes the turn */
 
 #endif

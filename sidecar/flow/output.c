@@ -1,6 +1,9 @@
-/* DESIGN: engine output to events: ids -> bytes (detokenizer) -> stop strings -> events -> the encoder's bytes, all appended to the loop's scratch buffer and handed to the stream once per engine
-   message; the stream sends what gathered in this iteration of the loop in one go. A choice that is done takes nothing more; when all choices of a generation are done before the engine
-   ends (a stop string matched), its call is cancelled. Back-pressure: above the stream's high-water mark the engine calls are paused until it is writable again. */
+/* DESIGN: engine output to events: ids -> bytes (detokenizer) -> stop strings -> events -> the
+   encoder's bytes, all appended to the loop's scratch buffer and handed to the stream once per
+   engine message; the stream sends what gathered in this iteration of the loop in one go. A choice
+   that is done takes nothing more; when all choices of a generation are done before the engine ends
+   (a stop string matched), its call is cancelled. Back-pressure: above the stream's high-water mark
+   the engine calls are paused until it is writable again. */
 #include "sidecar/flow/flow.h"
 
 #include "base/clock.h"
@@ -17,8 +20,11 @@ void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
 /* length -1: as long as it takes (a streamed answer). */
 static void send_head(struct kp_flow *f, int64_t length)
 {
-	const struct kp_header headers[] = { { KP_S("content-type"), kp_str_c(f->encoder->content_type) }, { KP_S("x-request-id"), f->request_id },
-		{ KP_S("cache-control"), KP_S("no-cache") }, { KP_S("x-accel-buffering"), KP_S("no") } };
+	const struct kp_header headers[] = { { KP_S("content-type"),
+						     kp_str_c(f->encoder->content_type) },
+		{ KP_S("x-request-id"), f->request_id },
+		{ KP_S("cache-control"), KP_S("no-cache") },
+		{ KP_S("x-accel-buffering"), KP_S("no") } };
 	f->has_head = true;
 	kp_stream_respond(f->stream, 200, headers, KP_LEN(headers), length);
 }
@@ -38,7 +44,8 @@ void kp_flow_flush(struct kp_flow *f)
 	struct kp_buf *out = &f->l->scratch_buf;
 	if (out->failed) {
 		struct kp_err err;
-		kp_err_set(&err, KP_RESOURCE_EXHAUSTED, "an answer of more than %zu bytes at once", out->max);
+		kp_err_set(&err, KP_RESOURCE_EXHAUSTED, "an answer of more than %zu bytes at once",
+			out->max);
 		kp_buf_reset(out);
 		kp_flow_fail(f, &err);
 		return;
@@ -82,7 +89,8 @@ static void finish_choice(struct kp_choice *c, const struct kp_engine_delta *d)
 }
 
 /* Log-probabilities of the first n of the delta's tokens. */
-static int emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, size_t n, struct kp_err *err)
+static int emit_logprobs(
+	struct kp_choice *c, const struct kp_engine_delta *d, size_t n, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
 	const struct kp_tokenizer *t = f->revision->text->tokenizer;
@@ -92,16 +100,24 @@ static int emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, s
 	}
 	struct kp_event_logprob *items = kp_try_malloc(total * sizeof(*items)), *tops = items + n;
 	if (!items) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "out of memory for log-probabilities");
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "out of memory for log-probabilities");
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct kp_token_logprob *p = &d->logprobs[i];
 		uint32_t n_top = KP_MIN(p->n_top, (uint32_t)f->turn.sampling.logprobs);
-		items[i] = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->id), .logprob = p->logprob, .id = p->id, .top = tops, .n_top = n_top,
+		items[i] = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->id),
+			.logprob = p->logprob,
+			.id = p->id,
+			.top = tops,
+			.n_top = n_top,
 			.text_offset = (uint32_t)chars };
 		chars += kp_utf8_count(items[i].bytes);
 		for (uint32_t k = 0; k < n_top; k++) {
-			*tops++ = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->top[k].id), .logprob = p->top[k].logprob, .id = p->top[k].id };
+			*tops++ = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(
+								     t, p->top[k].id),
+				.logprob = p->top[k].logprob,
+				.id = p->top[k].id };
 		}
 	}
 	struct kp_event ev = { .kind = KP_EV_LOGPROBS, .choice = c->index };
@@ -112,8 +128,10 @@ static int emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, s
 	return 0;
 }
 
-/* The delta's ids through detokenizer and stop strings into `text`; *ret_n: how many ids were used (all, unless a stop string matched). */
-static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text, size_t *ret_n, struct kp_err *err)
+/* The delta's ids through detokenizer and stop strings into `text`; *ret_n: how many ids were used
+ * (all, unless a stop string matched). */
+static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text,
+	size_t *ret_n, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
 	KP_AUTO(buf) struct kp_buf raw;
@@ -128,7 +146,8 @@ static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, stru
 		if (!f->stops) {
 			continue;
 		}
-		bool hit = kp_stop_feed(&c->stop, kp_buf_str(&raw), f->turn.sampling.include_stop_str, text);
+		bool hit = kp_stop_feed(
+			&c->stop, kp_buf_str(&raw), f->turn.sampling.include_stop_str, text);
 		kp_buf_reset(&raw);
 		if (hit) {
 			*ret_n = i + 1;
@@ -144,7 +163,8 @@ static void release_held(struct kp_choice *c, struct kp_buf *text)
 	KP_AUTO(buf) struct kp_buf tail;
 	kp_buf_init(&tail, 64);
 	kp_detok_finish(&c->detok, &tail);
-	if (!kp_stop_feed(&c->stop, kp_buf_str(&tail), c->flow->turn.sampling.include_stop_str, text)) {
+	if (!kp_stop_feed(
+		    &c->stop, kp_buf_str(&tail), c->flow->turn.sampling.include_stop_str, text)) {
 		kp_stop_finish(&c->stop, text);
 	}
 }
@@ -175,7 +195,9 @@ static int emit_delta(struct kp_choice *c, const struct kp_engine_delta *d, stru
 		return -1;
 	}
 	if (text.n || has_logprobs) {
-		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_TEXT, .choice = c->index, .text = kp_buf_str(&text) });
+		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_TEXT,
+					.choice = c->index,
+					.text = kp_buf_str(&text) });
 		c->n_chars += (uint32_t)kp_utf8_count(kp_buf_str(&text));
 	}
 	if (c->stop.matched >= 0 || d->finish != KP_FINISH_NONE) {
@@ -201,7 +223,8 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 	if (f->encoder->is_streamed) {
 		kp_flow_flush(f);
 	}
-	if (c->is_done && d->finish == KP_FINISH_NONE && !f->is_over) { /* ended here: the engine would go on */
+	if (c->is_done && d->finish == KP_FINISH_NONE &&
+		!f->is_over) { /* ended here: the engine would go on */
 		kp_choice_stop(c);
 		kp_choice_over(c);
 	}

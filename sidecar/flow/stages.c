@@ -1,4 +1,5 @@
-/* DESIGN: the stages before an engine runs. Cheap checks come first: limits, then the model, then the prompt's size in bytes, and only then rendering and tokenizing. */
+/* DESIGN: the stages before an engine runs. Cheap checks come first: limits, then the model, then
+ * the prompt's size in bytes, and only then rendering and tokenizing. */
 #include "sidecar/flow/flow.h"
 
 #include "base/clock.h"
@@ -10,7 +11,8 @@ enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err)
 	int n = atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_relaxed) + 1;
 	f->is_counted = true;
 	if ((uint32_t)n > g->config.max_requests) {
-		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "too many requests in flight (at most %u)", g->config.max_requests);
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "too many requests in flight (at most %u)",
+			g->config.max_requests);
 		err->reason = "too_many_requests";
 		return KP_STEP_FAIL;
 	}
@@ -38,8 +40,10 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 	return KP_STEP_NEXT;
 }
 
-/* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only what the flow owns and what is immutable. */
-static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int64_t now_wall_ns, struct kp_err *err)
+/* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only
+ * what the flow owns and what is immutable. */
+static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int64_t now_wall_ns,
+	struct kp_err *err)
 {
 	const struct kp_text_stack *t = f->revision->text;
 	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens };
@@ -48,7 +52,8 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int
 		if (kp_text_stack_render(t, &f->turn, now_wall_ns, &f->prompts[0].text, err)) {
 			return -1;
 		}
-		return kp_tokenizer_encode(t->tokenizer, scratch, &f->prompts[0].text, &opts, &f->prompts[0].ids, err);
+		return kp_tokenizer_encode(
+			t->tokenizer, scratch, &f->prompts[0].text, &opts, &f->prompts[0].ids, err);
 	}
 	for (size_t i = 0; i < f->n_prompts; i++) {
 		const struct kp_prompt *p = &f->turn.prompts[i];
@@ -58,7 +63,8 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int
 				kp_ids_add(&g->ids, p->ids[k]);
 			}
 			if (g->ids.failed) {
-				return kp_err_param(err, "prompt", "`prompt`: more than %d tokens", KP_FLOW_MAX_PROMPT_IDS);
+				return kp_err_param(err, "prompt", "`prompt`: more than %d tokens",
+					KP_FLOW_MAX_PROMPT_IDS);
 			}
 			continue;
 		}
@@ -91,11 +97,16 @@ static void work_done(struct kp_msg *msg)
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err)
 {
 	if (f->body.n < KP_FLOW_OFFLOAD_BYTES) {
-		return make_prompts(f, f->l->scratch, f->turn.created_s * KP_NS_PER_S, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
+		return make_prompts(f, f->l->scratch, f->turn.created_s * KP_NS_PER_S, err)
+			       ? KP_STEP_FAIL
+			       : KP_STEP_NEXT;
 	}
-	f->job = (struct kp_job){ .done = { .run = work_done }, .work = work, .reply = kp_loop_mailbox(f->l->loop) };
+	f->job = (struct kp_job){
+		.done = { .run = work_done }, .work = work, .reply = kp_loop_mailbox(f->l->loop)
+	};
 	if (!kp_workers_submit(f->l->gateway->workers, &f->job)) {
-		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "too many long prompts are being read, try again");
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+			"too many long prompts are being read, try again");
 		err->reason = "too_many_requests";
 		return KP_STEP_FAIL;
 	}
@@ -113,7 +124,9 @@ static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, stru
 	}
 	for (size_t i = 0; r->vocab_size && i < g->ids.n; i++) {
 		if (g->ids.p[i] >= r->vocab_size) {
-			return kp_err_param(err, param, "`%s`: token id %u is not below the model's vocabulary size %u", param, g->ids.p[i], r->vocab_size);
+			return kp_err_param(err, param,
+				"`%s`: token id %u is not below the model's vocabulary size %u",
+				param, g->ids.p[i], r->vocab_size);
 		}
 	}
 	if (!r->max_context) {
@@ -121,8 +134,9 @@ static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, stru
 	}
 	size_t wanted = s->set & KP_SET_MAX_TOKENS ? s->max_tokens : 1;
 	if (g->ids.n + wanted > r->max_context) {
-		kp_err_param(err, param, "this model's maximum context length is %u tokens, but the request needs %zu (%zu in the %s, %zu for the completion)", r->max_context,
-			g->ids.n + wanted, g->ids.n, param, wanted);
+		kp_err_param(err, param,
+			"this model's maximum context length is %u tokens, but the request needs %zu (%zu in the %s, %zu for the completion)",
+			r->max_context, g->ids.n + wanted, g->ids.n, param, wanted);
 		err->reason = "context_length_exceeded";
 		return -1;
 	}
@@ -139,7 +153,9 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 	}
 	for (size_t i = 0; i < s->n_logit_bias && f->revision->vocab_size; i++) {
 		if (s->logit_bias[i].id >= f->revision->vocab_size) {
-			kp_err_param(err, "logit_bias", "`logit_bias`: token id %u is not below the model's vocabulary size %u", s->logit_bias[i].id, f->revision->vocab_size);
+			kp_err_param(err, "logit_bias",
+				"`logit_bias`: token id %u is not below the model's vocabulary size %u",
+				s->logit_bias[i].id, f->revision->vocab_size);
 			return KP_STEP_FAIL;
 		}
 	}

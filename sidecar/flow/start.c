@@ -1,5 +1,6 @@
-/* DESIGN: pick an endpoint for each choice and start it there; the engine's callbacks. A choice that the engine certainly never took is tried on another endpoint;
-   everything else that goes wrong ends the turn with one error. */
+/* DESIGN: pick an endpoint for each choice and start it there; the engine's callbacks. A choice
+   that the engine certainly never took is tried on another endpoint; everything else that goes
+   wrong ends the turn with one error. */
 #include "sidecar/flow/flow.h"
 
 #include "obs/log.h"
@@ -35,7 +36,8 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 		return;
 	}
 	if (err.code == KP_OK) {
-		kp_err_set(&err, KP_DATA_LOSS, "the engine ended without finishing choice %u", c->index);
+		kp_err_set(&err, KP_DATA_LOSS, "the engine ended without finishing choice %u",
+			c->index);
 	} else if (retryable && !c->is_open && c->attempts < KP_FLOW_MAX_ATTEMPTS) {
 		c->failed = e;
 		c->prompt->endpoint = NULL;
@@ -48,7 +50,8 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 
 static const struct kp_engine_sink sink = { on_delta, on_end };
 
-/* What this choice's call asks for: one sequence, as many tokens as fit when the client set no limit. */
+/* What this choice's call asks for: one sequence, as many tokens as fit when the client set no
+ * limit. */
 static struct kp_sampling choice_sampling(const struct kp_choice *c)
 {
 	const struct kp_flow *f = c->flow;
@@ -70,7 +73,8 @@ static int start_choice(struct kp_choice *c, struct kp_err *err)
 		e = kp_pick(f->revision, f->l->gateway->config.routing, c->failed, &f->l->rng);
 	}
 	if (!e) {
-		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available", KP_ARG(f->turn.model));
+		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available",
+			KP_ARG(f->turn.model));
 		err->reason = "no_engine_available";
 		return -1;
 	}

@@ -1,5 +1,6 @@
-/* A model's text stack: tokenizer, chat template and what was found out about them at load. Immutable, shared by all loops. Two engines whose stacks have the same fingerprint
-   serve the same prompts as the same ids. */
+/* A model's text stack: tokenizer, chat template and what was found out about them at load.
+   Immutable, shared by all loops. Two engines whose stacks have the same fingerprint serve the same
+   prompts as the same ids. */
 #ifndef SIDECAR_MODELS_TEXT_STACK_H
 #define SIDECAR_MODELS_TEXT_STACK_H
 
@@ -12,19 +13,24 @@ struct kp_text_stack {
 	struct kp_refcount ref;
 	struct kp_tokenizer *tokenizer;
 	const struct kp_tokenizer_info *info; /* the tokenizer's */
-	struct kp_template *chat;	      /* NULL: the model has no chat template */
-	struct kp_token_policy *policy;	      /* for rendered prompts */
-	bool has_developer_role;	      /* the template knows it; else `developer` is rendered as `system` */
+	struct kp_template *chat;             /* NULL: the model has no chat template */
+	struct kp_token_policy *policy;       /* for rendered prompts */
+	bool has_developer_role; /* the template knows it; else `developer` is rendered as `system`
+				  */
 	uint64_t fingerprint;
 };
 
-/* Blocking (reads, compiles; up to some 100 ms): control thread. The zip is what an engine's GetTokenizer sends. */
+/* Blocking (reads, compiles; up to some 100 ms): control thread. The zip is what an engine's
+ * GetTokenizer sends. */
 int kp_text_stack_from_zip(kp_str zip, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
-int kp_text_stack_from_path(const char *path, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
+int kp_text_stack_from_path(
+	const char *path, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
 struct kp_text_stack *kp_text_stack_ref(struct kp_text_stack *s);
 void kp_text_stack_unref(struct kp_text_stack *s); /* any thread; NULL is fine */
 
-/* Renders the turn's chat. FAILED_PRECONDITION when the model has no chat template. Pure; now_wall_ns is what strftime_now sees. */
-int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *turn, int64_t now_wall_ns, struct kp_text *ret, struct kp_err *err) KP_MUST_USE;
+/* Renders the turn's chat. FAILED_PRECONDITION when the model has no chat template. Pure;
+ * now_wall_ns is what strftime_now sees. */
+int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *turn,
+	int64_t now_wall_ns, struct kp_text *ret, struct kp_err *err) KP_MUST_USE;
 
 #endif

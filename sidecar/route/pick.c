@@ -1,5 +1,6 @@
-/* DESIGN: passes over the endpoints, a handful. Round robin advances one shared counter and takes the k-th of the routable ones, so that the share of one that is down falls evenly
-   on the others. */
+/* DESIGN: passes over the endpoints, a handful. Round robin advances one shared counter and takes
+   the k-th of the routable ones, so that the share of one that is down falls evenly on the others.
+ */
 #include "sidecar/route/pick.h"
 
 bool kp_routing_policy_parse(kp_str s, enum kp_routing_policy *ret)
@@ -20,7 +21,8 @@ static bool is_candidate(const struct kp_endpoint *e, const struct kp_endpoint *
 	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
 }
 
-static struct kp_endpoint *least_load(struct kp_revision *r, const struct kp_endpoint *avoid, struct kp_rng *rng)
+static struct kp_endpoint *least_load(
+	struct kp_revision *r, const struct kp_endpoint *avoid, struct kp_rng *rng)
 {
 	struct kp_endpoint *best = NULL;
 	int best_load = 0;
@@ -35,7 +37,9 @@ static struct kp_endpoint *least_load(struct kp_revision *r, const struct kp_end
 			best = e;
 			best_load = load;
 			ties = 1;
-		} else if (load == best_load && kp_rng_below(rng, ++ties) == 0) { /* each of k equal ones with chance 1/k */
+		} else if (load == best_load &&
+			   kp_rng_below(rng, ++ties) ==
+				   0) { /* each of k equal ones with chance 1/k */
 			best = e;
 		}
 	}
@@ -61,9 +65,11 @@ static struct kp_endpoint *round_robin(struct kp_revision *r, const struct kp_en
 	return NULL; /* one went down between the two passes */
 }
 
-struct kp_endpoint *kp_pick(struct kp_revision *r, enum kp_routing_policy policy, const struct kp_endpoint *avoid, struct kp_rng *rng)
+struct kp_endpoint *kp_pick(struct kp_revision *r, enum kp_routing_policy policy,
+	const struct kp_endpoint *avoid, struct kp_rng *rng)
 {
-	struct kp_endpoint *e = policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid) : least_load(r, avoid, rng);
+	struct kp_endpoint *e =
+		policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid) : least_load(r, avoid, rng);
 	return e || !avoid ? e : kp_pick(r, policy, NULL, rng);
 }
 
@@ -86,7 +92,8 @@ struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rn
 	for (size_t i = 0; i < m->n_revisions; i++) {
 		uint64_t n = m->revisions[i]->text ? n_routable(m->revisions[i]) : 0;
 		seen += n;
-		if (n && kp_rng_below(rng, seen) < n) { /* one of `seen` endpoints so far, uniformly */
+		if (n && kp_rng_below(rng, seen) <
+				 n) { /* one of `seen` endpoints so far, uniformly */
 			chosen = m->revisions[i];
 		}
 	}

@@ -10,12 +10,14 @@
 enum { ROUNDS = 20000 };
 
 /* The definition: the first end at which any string ends there; the longest of these. */
-static bool naive(kp_str text, const kp_str *stops, size_t n, size_t *ret_visible, size_t *ret_which)
+static bool naive(
+	kp_str text, const kp_str *stops, size_t n, size_t *ret_visible, size_t *ret_which)
 {
 	for (size_t end = 1; end <= text.n; end++) {
 		size_t best = SIZE_MAX;
 		for (size_t i = 0; i < n; i++) {
-			if (kp_str_ends(kp_str_sub(text, 0, end), stops[i]) && (best == SIZE_MAX || stops[i].n > stops[best].n)) {
+			if (kp_str_ends(kp_str_sub(text, 0, end), stops[i]) &&
+				(best == SIZE_MAX || stops[i].n > stops[best].n)) {
 				best = i;
 			}
 		}

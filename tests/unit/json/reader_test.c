@@ -33,7 +33,9 @@ static void test_reads_members_in_order(void **state)
 	int64_t i;
 	double d;
 	bool b;
-	kp_json_init(&j, KP_S(" { \"a\" : \"x\\n\\u00e9\\ud83d\\ude00\" , \"n\":-12,\"f\":2.5e1,\"t\":true,\"z\":null,\"l\":[1,[],{}] } "), arena);
+	kp_json_init(&j,
+		KP_S(" { \"a\" : \"x\\n\\u00e9\\ud83d\\ude00\" , \"n\":-12,\"f\":2.5e1,\"t\":true,\"z\":null,\"l\":[1,[],{}] } "),
+		arena);
 	assert_int_equal(kp_json_object(&j, &err), 0);
 	assert_int_equal(kp_json_member(&j, &key, &err), 1);
 	assert_true(kp_str_eq(key, KP_S("a")));
@@ -81,7 +83,8 @@ static void test_syntax_errors(void **state)
 		{ "{\"a\":1,}", "parse JSON: expected a member name in quotes, got `}` at byte 7" },
 		{ "{\"a\" 1}", "parse JSON: expected `:`, got `1` at byte 5 (in `a`)" },
 		{ "[1,]", "parse JSON: expected a value, got `]` at byte 3 (in `[1]`)" },
-		{ "{\"a\":[0,{\"b\":\"\\x\"}]}", "parse JSON: invalid escape at byte 14 (in `a[1].b`)" },
+		{ "{\"a\":[0,{\"b\":\"\\x\"}]}",
+			"parse JSON: invalid escape at byte 14 (in `a[1].b`)" },
 		{ "\"\\ud83d\"", "parse JSON: lone surrogate escape at byte 1" },
 		{ "\"\\ude00\"", "parse JSON: lone surrogate escape at byte 1" },
 		{ "\"\\ud83d\\u0041\"", "parse JSON: lone surrogate escape at byte 1" },
@@ -218,7 +221,11 @@ static void test_arena_limit_is_an_error(void **state)
 	struct kp_arena *small = kp_arena_create(64);
 	struct kp_jv v;
 	struct kp_err err;
-	assert_int_equal(kp_jv_parse(KP_S("[[1,2,3,4],[5,6,7,8],\"\\n aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"]"), small, &v, &err), -1);
+	assert_int_equal(
+		kp_jv_parse(
+			KP_S("[[1,2,3,4],[5,6,7,8],\"\\n aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"]"),
+			small, &v, &err),
+		-1);
 	assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
 	kp_arena_destroy(small);
 }
@@ -229,7 +236,8 @@ static void test_writes_and_reads_back(void **state)
 	KP_AUTO(buf) struct kp_buf out;
 	kp_buf_init(&out, 4096);
 	kp_json_w_str(&out, KP_S("a\"\\\n\x01\x7f\xe2\x82\xac\xff!"));
-	assert_true(kp_str_eq(kp_buf_str(&out), KP_S("\"a\\\"\\\\\\n\\u0001\x7f\xe2\x82\xac\xef\xbf\xbd!\"")));
+	assert_true(kp_str_eq(
+		kp_buf_str(&out), KP_S("\"a\\\"\\\\\\n\\u0001\x7f\xe2\x82\xac\xef\xbf\xbd!\"")));
 }
 
 int main(void)

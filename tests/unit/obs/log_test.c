@@ -1,4 +1,5 @@
-/* The log: one line per event whatever is in the values, nothing lost that fits, the queue's limit. Lines go to standard error, which the test reads through a pipe. */
+/* The log: one line per event whatever is in the values, nothing lost that fits, the queue's limit.
+ * Lines go to standard error, which the test reads through a pipe. */
 #include "obs/log.h"
 #include "base/buf.h"
 
@@ -42,12 +43,14 @@ static void test_lines(void **state)
 	capture();
 	kp_log_start(KP_LOG_INFO, KP_LOG_LOGFMT);
 	kp_log(KP_LOG_DEBUG, "hidden");
-	kp_log(KP_LOG_WARN, "two words", kp_f_z("bare", "a/b"), kp_f_z("quoted", "a \"b\"\nc\x01\xff"), kp_f_int("n", -3), kp_f_bool("t", true));
+	kp_log(KP_LOG_WARN, "two words", kp_f_z("bare", "a/b"),
+		kp_f_z("quoted", "a \"b\"\nc\x01\xff"), kp_f_int("n", -3), kp_f_bool("t", true));
 	kp_log_stop();
 	release(&out);
 	kp_str s = kp_buf_str(&out);
 	assert_true(kp_str_starts(s, KP_S("time=20")));
-	assert_true(kp_str_ends(s, KP_S(" level=warn msg=\"two words\" bare=a/b quoted=\"a \\\"b\\\"\\nc\\u0001\xef\xbf\xbd\" n=-3 t=true\n")));
+	assert_true(kp_str_ends(s,
+		KP_S(" level=warn msg=\"two words\" bare=a/b quoted=\"a \\\"b\\\"\\nc\\u0001\xef\xbf\xbd\" n=-3 t=true\n")));
 	assert_false(kp_str_has(s, KP_S("hidden")));
 }
 
@@ -61,7 +64,8 @@ static void test_json(void **state)
 	kp_log(KP_LOG_DEBUG, "x", kp_f_z("k", "v"), kp_f_f64("f", 0.5));
 	kp_log_stop();
 	release(&out);
-	assert_true(kp_str_ends(kp_buf_str(&out), KP_S(",\"level\":\"debug\",\"msg\":\"x\",\"k\":\"v\",\"f\":0.5}\n")));
+	assert_true(kp_str_ends(kp_buf_str(&out),
+		KP_S(",\"level\":\"debug\",\"msg\":\"x\",\"k\":\"v\",\"f\":0.5}\n")));
 }
 
 static void test_limit(void **state)

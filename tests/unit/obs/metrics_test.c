@@ -1,4 +1,5 @@
-/* Metrics: Prometheus' text, label escaping, the cardinality limit, updates from several threads. */
+/* Metrics: Prometheus' text, label escaping, the cardinality limit, updates from several threads.
+ */
 #include "obs/metrics.h"
 
 #include <pthread.h>
@@ -24,11 +25,12 @@ static void test_text(void **state)
 	KP_AUTO(buf) struct kp_buf out;
 	kp_buf_init(&out, 1 << 16);
 	kp_metrics_render(m, &out);
-	assert_string_equal(kp_buf_cstr(&out), "# HELP x_total Help.\n# TYPE x_total counter\nx_total{model=\"a\\\"b\\\\c\\nd\"} 7\n"
-					       "# HELP g A gauge.\n# TYPE g gauge\ng -5\n"
-					       "# HELP h_seconds Times.\n# TYPE h_seconds histogram\n"
-					       "h_seconds_bucket{le=\"0.5\"} 2\nh_seconds_bucket{le=\"1\"} 2\nh_seconds_bucket{le=\"+Inf\"} 3\n"
-					       "h_seconds_sum 2.750000\nh_seconds_count 3\n");
+	assert_string_equal(kp_buf_cstr(&out),
+		"# HELP x_total Help.\n# TYPE x_total counter\nx_total{model=\"a\\\"b\\\\c\\nd\"} 7\n"
+		"# HELP g A gauge.\n# TYPE g gauge\ng -5\n"
+		"# HELP h_seconds Times.\n# TYPE h_seconds histogram\n"
+		"h_seconds_bucket{le=\"0.5\"} 2\nh_seconds_bucket{le=\"1\"} 2\nh_seconds_bucket{le=\"+Inf\"} 3\n"
+		"h_seconds_sum 2.750000\nh_seconds_count 3\n");
 	kp_metrics_destroy(m);
 }
 

@@ -1,4 +1,5 @@
-/* Request parameters: what is read, what is accepted without effect, what is refused and under which name. */
+/* Request parameters: what is read, what is accepted without effect, what is refused and under
+ * which name. */
 #include "sidecar/api/params.h"
 
 #include <setjmp.h>
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-static struct kp_turn read_turn(struct kp_arena *a, enum kp_turn_kind kind, const char *body, int *ret, struct kp_err *err)
+static struct kp_turn read_turn(
+	struct kp_arena *a, enum kp_turn_kind kind, const char *body, int *ret, struct kp_err *err)
 {
 	struct kp_turn t = { .arena = a, .kind = kind };
 	*ret = kp_params_read(kp_str_c(body), &t, err);
@@ -51,7 +53,8 @@ static void test_chat_defaults_and_values(void **state)
 	assert_true(t.sampling.ignore_eos);
 	assert_int_equal(t.chat.kwargs.n, 1);
 	/* The newer name wins in either order. */
-	t = read_turn(a, KP_TURN_CHAT, CHAT(",\"max_completion_tokens\":9,\"max_tokens\":7"), &r, &err);
+	t = read_turn(
+		a, KP_TURN_CHAT, CHAT(",\"max_completion_tokens\":9,\"max_tokens\":7"), &r, &err);
 	assert_int_equal(t.sampling.max_tokens, 9);
 	kp_arena_destroy(a);
 }
@@ -67,13 +70,15 @@ static void test_completion_prompts(void **state)
 	assert_int_equal(t.n_prompts, 1);
 	assert_int_equal(t.sampling.max_tokens, 16);
 	assert_true(t.add_special_tokens);
-	t = read_turn(a, KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}", &r, &err);
+	t = read_turn(
+		a, KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}", &r, &err);
 	assert_int_equal(t.n_prompts, 2);
 	assert_true(kp_str_eq(t.prompts[1].text, KP_S("b")));
 	t = read_turn(a, KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[1,2,3]}", &r, &err);
 	assert_int_equal(t.n_prompts, 1);
 	assert_int_equal(t.prompts[0].n_ids, 3);
-	t = read_turn(a, KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[[1,2],[3]],\"logprobs\":0}", &r, &err);
+	t = read_turn(a, KP_TURN_COMPLETION,
+		"{\"model\":\"m\",\"prompt\":[[1,2],[3]],\"logprobs\":0}", &r, &err);
 	assert_int_equal(r, 0);
 	assert_int_equal(t.n_prompts, 2);
 	assert_int_equal(t.prompts[1].ids[0], 3);
@@ -88,7 +93,8 @@ static void test_text_parts_are_joined(void **state)
 	struct kp_err err;
 	int r;
 	struct kp_turn t = read_turn(a, KP_TURN_CHAT,
-		"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"name\":\"n\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]}", &r, &err);
+		"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"name\":\"n\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]}",
+		&r, &err);
 	assert_int_equal(r, 0);
 	assert_true(kp_str_eq(kp_jv_str(&t.chat.messages.items[0], KP_S("content")), KP_S("a\nb")));
 	assert_true(kp_str_eq(t.chat.messages.items[0].members[1].key, KP_S("name")));
@@ -100,54 +106,96 @@ static const struct {
 	const char *body, *param, *reason, *msg;
 } refused[] = {
 	{ KP_TURN_CHAT, "[]", "", NULL, "expected an object, got an array" },
-	{ KP_TURN_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "model", NULL, "`model`: missing" },
+	{ KP_TURN_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "model", NULL,
+		"`model`: missing" },
 	{ KP_TURN_CHAT, "{\"model\":\"m\"}", "messages", NULL, "`messages`: missing" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[]}", "messages", NULL, "`messages`: must not be empty" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":\"x\"}", "messages", NULL, "`messages`: expected an array, got a string" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[5]}", "messages[0]", NULL, "`messages[0]`: expected an object" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"content\":\"x\"}]}", "messages[0].role", NULL, "`messages[0].role`: missing" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"god\",\"content\":\"x\"}]}", "messages[0].role", NULL,
+	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[]}", "messages", NULL,
+		"`messages`: must not be empty" },
+	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":\"x\"}", "messages", NULL,
+		"`messages`: expected an array, got a string" },
+	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[5]}", "messages[0]", NULL,
+		"`messages[0]`: expected an object" },
+	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"content\":\"x\"}]}", "messages[0].role",
+		NULL, "`messages[0].role`: missing" },
+	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"god\",\"content\":\"x\"}]}",
+		"messages[0].role", NULL,
 		"`messages[0].role`: expected system, developer, user or assistant" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\"}]}", "messages[0].content", NULL, "`messages[0].content`: missing" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", "messages[0].content[0].type", "unsupported_parameter",
+	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\"}]}",
+		"messages[0].content", NULL, "`messages[0].content`: missing" },
+	{ KP_TURN_CHAT,
+		"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
+		"messages[0].content[0].type", "unsupported_parameter",
 		"`messages[0].content[0].type`: only text parts are supported yet" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]}", "messages[0].tool_calls", "unsupported_parameter",
+	{ KP_TURN_CHAT,
+		"{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]}",
+		"messages[0].tool_calls", "unsupported_parameter",
 		"`messages[0].tool_calls`: not supported yet" },
-	{ KP_TURN_CHAT, CHAT(",\"tools\":[]"), "tools", "unsupported_parameter", "`tools`: tool calling is not supported yet" },
-	{ KP_TURN_CHAT, CHAT(",\"response_format\":{\"type\":\"json_object\"}"), "response_format", "unsupported_parameter", "`response_format`: structured output is not supported yet" },
-	{ KP_TURN_CHAT, CHAT(",\"frobnicate\":1"), "frobnicate", "unknown_parameter", "`frobnicate`: unknown parameter" },
-	{ KP_TURN_CHAT, CHAT(",\"prompt\":\"x\""), "prompt", "unknown_parameter", "`prompt`: unknown parameter" },
-	{ KP_TURN_CHAT, CHAT(",\"temperature\":2.5"), "temperature", NULL, "`temperature`: must be between 0 and 2, got 2.5" },
-	{ KP_TURN_CHAT, CHAT(",\"temperature\":\"hot\""), "temperature", NULL, "`temperature`: expected a number, got a string" },
+	{ KP_TURN_CHAT, CHAT(",\"tools\":[]"), "tools", "unsupported_parameter",
+		"`tools`: tool calling is not supported yet" },
+	{ KP_TURN_CHAT, CHAT(",\"response_format\":{\"type\":\"json_object\"}"), "response_format",
+		"unsupported_parameter",
+		"`response_format`: structured output is not supported yet" },
+	{ KP_TURN_CHAT, CHAT(",\"frobnicate\":1"), "frobnicate", "unknown_parameter",
+		"`frobnicate`: unknown parameter" },
+	{ KP_TURN_CHAT, CHAT(",\"prompt\":\"x\""), "prompt", "unknown_parameter",
+		"`prompt`: unknown parameter" },
+	{ KP_TURN_CHAT, CHAT(",\"temperature\":2.5"), "temperature", NULL,
+		"`temperature`: must be between 0 and 2, got 2.5" },
+	{ KP_TURN_CHAT, CHAT(",\"temperature\":\"hot\""), "temperature", NULL,
+		"`temperature`: expected a number, got a string" },
 	{ KP_TURN_CHAT, CHAT(",\"top_p\":0"), "top_p", NULL, "`top_p`: must be greater than 0" },
 	{ KP_TURN_CHAT, CHAT(",\"n\":0"), "n", NULL, "`n`: must be between 1 and 128, got 0" },
 	{ KP_TURN_CHAT, CHAT(",\"n\":1.5"), "n", NULL, "`n`: expected an integer, got 1.5" },
-	{ KP_TURN_CHAT, CHAT(",\"max_tokens\":0"), "max_tokens", NULL, "`max_tokens`: must be between 1 and 2147483647, got 0" },
-	{ KP_TURN_CHAT, CHAT(",\"top_logprobs\":2"), "top_logprobs", NULL, "`top_logprobs`: needs `logprobs`: true" },
-	{ KP_TURN_CHAT, CHAT(",\"logprobs\":true,\"top_logprobs\":21"), "top_logprobs", NULL, "`top_logprobs`: must be between 0 and 20, got 21" },
-	{ KP_TURN_CHAT, CHAT(",\"stream_options\":{\"include_usage\":true}"), "stream_options", NULL, "`stream_options`: only with `stream`: true" },
-	{ KP_TURN_CHAT, CHAT(",\"stream\":true,\"stream_options\":{\"x\":1}"), "stream_options.x", NULL, "`stream_options.x`: unknown parameter" },
-	{ KP_TURN_CHAT, CHAT(",\"logit_bias\":{\"a\":1}"), "logit_bias.a", NULL, "`logit_bias.a`: the key must be a token id" },
-	{ KP_TURN_CHAT, CHAT(",\"continue_final_message\":true,\"add_generation_prompt\":true"), "continue_final_message", NULL,
+	{ KP_TURN_CHAT, CHAT(",\"max_tokens\":0"), "max_tokens", NULL,
+		"`max_tokens`: must be between 1 and 2147483647, got 0" },
+	{ KP_TURN_CHAT, CHAT(",\"top_logprobs\":2"), "top_logprobs", NULL,
+		"`top_logprobs`: needs `logprobs`: true" },
+	{ KP_TURN_CHAT, CHAT(",\"logprobs\":true,\"top_logprobs\":21"), "top_logprobs", NULL,
+		"`top_logprobs`: must be between 0 and 20, got 21" },
+	{ KP_TURN_CHAT, CHAT(",\"stream_options\":{\"include_usage\":true}"), "stream_options",
+		NULL, "`stream_options`: only with `stream`: true" },
+	{ KP_TURN_CHAT, CHAT(",\"stream\":true,\"stream_options\":{\"x\":1}"), "stream_options.x",
+		NULL, "`stream_options.x`: unknown parameter" },
+	{ KP_TURN_CHAT, CHAT(",\"logit_bias\":{\"a\":1}"), "logit_bias.a", NULL,
+		"`logit_bias.a`: the key must be a token id" },
+	{ KP_TURN_CHAT, CHAT(",\"continue_final_message\":true,\"add_generation_prompt\":true"),
+		"continue_final_message", NULL,
 		"`continue_final_message`: excludes `add_generation_prompt`" },
-	{ KP_TURN_CHAT, CHAT(",\"chat_template_kwargs\":{\"messages\":1}"), "chat_template_kwargs", NULL, "`chat_template_kwargs`: `messages` cannot be set here" },
-	{ KP_TURN_CHAT, CHAT(",\"store\":true"), "store", NULL, "`store`: only false is supported" },
-	{ KP_TURN_CHAT, CHAT(",\"stop\":[1]"), "stop[0]", NULL, "`stop[0]`: expected a string, got a number" },
-	{ KP_TURN_CHAT, CHAT(",\"min_tokens\":5,\"max_tokens\":4"), "min_tokens", NULL, "`min_tokens`: 5 is more than `max_tokens` (4)" },
-	{ KP_TURN_CHAT, CHAT("") "x", "", NULL, "parse JSON: expected the end, got `x` at byte 58" },
-	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"\\ud83d\"}]}", "messages[0].content", NULL,
-		"parse JSON: lone surrogate escape at byte 52 (in `messages[0].content`)" },
+	{ KP_TURN_CHAT, CHAT(",\"chat_template_kwargs\":{\"messages\":1}"), "chat_template_kwargs",
+		NULL, "`chat_template_kwargs`: `messages` cannot be set here" },
+	{ KP_TURN_CHAT, CHAT(",\"store\":true"), "store", NULL,
+		"`store`: only false is supported" },
+	{ KP_TURN_CHAT, CHAT(",\"stop\":[1]"), "stop[0]", NULL,
+		"`stop[0]`: expected a string, got a number" },
+	{ KP_TURN_CHAT, CHAT(",\"min_tokens\":5,\"max_tokens\":4"), "min_tokens", NULL,
+		"`min_tokens`: 5 is more than `max_tokens` (4)" },
+	{ KP_TURN_CHAT, CHAT("") "x", "", NULL,
+		"parse JSON: expected the end, got `x` at byte 57" },
+	{ KP_TURN_CHAT,
+		"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"\\ud83d\"}]}",
+		"messages[0].content", NULL,
+		"parse JSON: lone surrogate escape at byte 51 (in `messages[0].content`)" },
 	{ KP_TURN_COMPLETION, "{\"model\":\"m\"}", "prompt", NULL, "`prompt`: missing" },
-	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[]}", "prompt", NULL, "`prompt`: must not be empty" },
-	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[[]]}", "prompt[0]", NULL, "`prompt[0]`: a prompt of token ids must not be empty" },
-	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[1,\"a\"]}", "prompt[1]", NULL, "`prompt[1]`: expected a number, got a string" },
-	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[-1]}", "prompt[0]", NULL, "`prompt[0]`: must be between 0 and 2147483647, got -1" },
-	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":{}}", "prompt", NULL, "`prompt`: expected a string or an array, got an object" },
-	{ KP_TURN_COMPLETION, COMP(",\"echo\":true"), "echo", NULL, "`echo`: only false is supported" },
-	{ KP_TURN_COMPLETION, COMP(",\"suffix\":\"x\""), "suffix", NULL, "`suffix`: not supported" },
-	{ KP_TURN_COMPLETION, COMP(",\"best_of\":3"), "best_of", NULL, "`best_of`: only the value of `n` (1) is supported, got 3" },
-	{ KP_TURN_COMPLETION, COMP(",\"logprobs\":true"), "logprobs", NULL, "`logprobs`: expected a number, got a boolean" },
-	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"],\"n\":100}", "n", NULL, "`n`: 2 prompts times 100 are more than 128 choices" },
+	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[]}", "prompt", NULL,
+		"`prompt`: must not be empty" },
+	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[[]]}", "prompt[0]", NULL,
+		"`prompt[0]`: a prompt of token ids must not be empty" },
+	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[1,\"a\"]}", "prompt[1]", NULL,
+		"`prompt[1]`: expected a number, got a string" },
+	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[-1]}", "prompt[0]", NULL,
+		"`prompt[0]`: must be between 0 and 2147483647, got -1" },
+	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":{}}", "prompt", NULL,
+		"`prompt`: expected a string or an array, got an object" },
+	{ KP_TURN_COMPLETION, COMP(",\"echo\":true"), "echo", NULL,
+		"`echo`: only false is supported" },
+	{ KP_TURN_COMPLETION, COMP(",\"suffix\":\"x\""), "suffix", NULL,
+		"`suffix`: not supported" },
+	{ KP_TURN_COMPLETION, COMP(",\"best_of\":3"), "best_of", NULL,
+		"`best_of`: only the value of `n` (1) is supported, got 3" },
+	{ KP_TURN_COMPLETION, COMP(",\"logprobs\":true"), "logprobs", NULL,
+		"`logprobs`: expected a number, got a boolean" },
+	{ KP_TURN_COMPLETION, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"],\"n\":100}", "n", NULL,
+		"`n`: 2 prompts times 100 are more than 128 choices" },
 };
 
 static void test_refusals(void **state)
@@ -172,17 +220,22 @@ static void test_refusals(void **state)
 	}
 }
 
-/* null means "not given" for every optional parameter, also for those that are refused otherwise. */
+/* null means "not given" for every optional parameter, also for those that are refused otherwise.
+ */
 static void test_null_is_not_given(void **state)
 {
 	(void)state;
-	static const char *const names[] = { "temperature", "tools", "tool_choice", "response_format", "stop", "n", "max_tokens", "logprobs", "stream", "store", "seed" };
+	static const char *const names[] = { "temperature", "tools", "tool_choice",
+		"response_format", "stop", "n", "max_tokens", "logprobs", "stream", "store",
+		"seed" };
 	for (size_t i = 0; i < KP_LEN(names); i++) {
 		char body[200];
 		struct kp_arena *a = kp_arena_create(1 << 24);
 		struct kp_err err;
 		int r;
-		snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"%s\":null}", names[i]);
+		snprintf(body, sizeof(body),
+			"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"%s\":null}",
+			names[i]);
 		read_turn(a, KP_TURN_CHAT, body, &r, &err);
 		assert_int_equal(r, 0);
 		kp_arena_destroy(a);

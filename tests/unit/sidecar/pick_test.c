@@ -86,13 +86,16 @@ static void test_the_failed_one_is_avoided_unless_alone(void **state)
 	struct kp_rng rng;
 	kp_rng_seed(&rng, 9);
 	for (int i = 0; i < 100; i++) {
-		assert_ptr_not_equal(kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng), rev->endpoints[0]);
-		assert_ptr_not_equal(kp_pick(rev, KP_ROUTE_ROUND_ROBIN, rev->endpoints[0], &rng), rev->endpoints[0]);
+		assert_ptr_not_equal(kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng),
+			rev->endpoints[0]);
+		assert_ptr_not_equal(kp_pick(rev, KP_ROUTE_ROUND_ROBIN, rev->endpoints[0], &rng),
+			rev->endpoints[0]);
 	}
 	for (int i = 1; i < N; i++) {
 		atomic_store(&rev->endpoints[i]->state, (int)KP_ENDPOINT_ANSWERING);
 	}
-	assert_ptr_equal(kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng), rev->endpoints[0]);
+	assert_ptr_equal(
+		kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng), rev->endpoints[0]);
 	atomic_store(&rev->endpoints[0]->state, (int)KP_ENDPOINT_DOWN);
 	assert_null(kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng));
 	assert_null(kp_pick(rev, KP_ROUTE_ROUND_ROBIN, NULL, &rng));
@@ -105,16 +108,22 @@ static void test_names_are_found_and_nothing_else(void **state)
 	assert_true(kp_snapshot_find(snapshot, KP_S("alpha"))->is_alias);
 	assert_null(kp_snapshot_find(snapshot, KP_S("beta")));
 	assert_null(kp_snapshot_find(snapshot, KP_S("")));
-	assert_null(kp_model_text_revision(kp_snapshot_find(snapshot, KP_S("zeta")))); /* nothing loaded */
+	assert_null(kp_model_text_revision(
+		kp_snapshot_find(snapshot, KP_S("zeta")))); /* nothing loaded */
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_round_robin_is_even_also_around_one_that_is_down, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_least_load_takes_the_idle_one_and_breaks_ties_by_chance, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_failed_one_is_avoided_unless_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_names_are_found_and_nothing_else, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_round_robin_is_even_also_around_one_that_is_down, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_least_load_takes_the_idle_one_and_breaks_ties_by_chance, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			test_the_failed_one_is_avoided_unless_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_names_are_found_and_nothing_else, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,18 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define POOL(name, port)                                                                                                                             \
-	"apiVersion: inference.networking.k8s.io/v1\nkind: InferencePool\nmetadata: {name: " name "}\n"                                              \
-	"spec: {selector: {matchLabels: {app: x}}, targetPorts: [{number: " port "}], endpointPickerRef: {name: epp, port: {number: 9002}}}\n---\n"
-#define ENGINE(name, pool, model, more)                                                                                                              \
-	"apiVersion: kelpie.dev/v1alpha1\nkind: InferenceEngine\nmetadata: {name: " name "}\nspec:\n  poolRef: {name: " pool "}\n  model: " model    \
+#define POOL(name, port)                                                                          \
+	"apiVersion: inference.networking.k8s.io/v1\nkind: InferencePool\nmetadata: {name: " name \
+	"}\n"                                                                                     \
+	"spec: {selector: {matchLabels: {app: x}}, targetPorts: [{number: " port                  \
+	"}], endpointPickerRef: {name: epp, port: {number: 9002}}}\n---\n"
+#define ENGINE(name, pool, model, more)                                                  \
+	"apiVersion: kelpie.dev/v1alpha1\nkind: InferenceEngine\nmetadata: {name: " name \
+	"}\nspec:\n  poolRef: {name: " pool "}\n  model: " model                         \
 	"\n  engine: {type: vllm, protocol: grpc}\n" more "\n---\n"
 
-static int build(const char *text, struct kp_program **p, struct kp_problems *problems, struct kp_err *err)
+static int build(
+	const char *text, struct kp_program **p, struct kp_problems *problems, struct kp_err *err)
 {
 	const struct kp_manifest_file file = { .name = "pool.yaml", .text = kp_str_c(text) };
 	struct kp_object_set set = { 0 };
@@ -32,9 +36,11 @@ static void test_resolves(void **state)
 	struct kp_program *p = NULL;
 	struct kp_problems problems;
 	struct kp_err err = KP_ERR_INIT;
-	int r = build(POOL("b", "8081") POOL("a", "8080")
-			ENGINE("e", "a", "{name: m, aliases: [x, y]}", "  endpoints: [{address: 127.0.0.1, port: 1}, {address: '::1', port: 2}]")
-				ENGINE("f", "a", "{name: m}", "  tokenizer: {source: Path, path: /models/m}"),
+	int r = build(
+		POOL("b", "8081") POOL("a", "8080") ENGINE("e", "a", "{name: m, aliases: [x, z]}",
+			"  endpoints: [{address: 127.0.0.1, port: 1}, {address: '::1', port: 2}]")
+			ENGINE("f", "a", "{name: m}",
+				"  tokenizer: {source: Path, path: /models/m}"),
 		&p, &problems, &err);
 	assert_string_equal(err.msg, "");
 	assert_int_equal(r, 0);
@@ -63,8 +69,9 @@ static void test_refuses(void **state)
 		{ POOL("a", "8080") ENGINE("e", "nope", "{name: m}", ""),
 			"load manifests: pool.yaml:6:1: error: InferenceEngine default/e: spec.poolRef.name: Not found: \"nope\": there is no InferencePool of that name in "
 			"namespace \"default\"" },
-		{ POOL("a", "8080") POOL("b", "8081") ENGINE("e", "a", "{name: m}", "") ENGINE("f", "b", "{name: other, aliases: [m]}", ""),
-			"load manifests: pool.yaml:19:1: error: InferenceEngine default/f: spec.model.aliases[0]: Invalid value: \"m\": already the name of a model of pool "
+		{ POOL("a", "8080") POOL("b", "8081") ENGINE("e", "a", "{name: m}", "")
+				ENGINE("f", "b", "{name: other, aliases: [m]}", ""),
+			"load manifests: pool.yaml:20:1: error: InferenceEngine default/f: spec.model.aliases[0]: Invalid value: \"m\": already the name of a model of pool "
 			"\"a\" (engine \"e\")" },
 	};
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
