@@ -34,6 +34,7 @@ static void generate(kp_str bytes)
 		}
 	}
 	sum += (uint64_t)kp_vllm_finish(r.finish_reason);
+	(void)sum;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
