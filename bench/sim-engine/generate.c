@@ -445,7 +445,8 @@ static void destroy(struct kp_sim_rpc *r)
 static void log_start(struct gen *g)
 {
 	const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
-	const Vllm__Grpc__Engine__TokenizedInput *in = g->req->tokenized;
+	bool has_ids = g->req->input_case == VLLM__GRPC__ENGINE__GENERATE_REQUEST__INPUT_TOKENIZED;
+	const Vllm__Grpc__Engine__TokenizedInput *in = has_ids ? g->req->tokenized : NULL;
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 16 << 20);
 	if (g->rpc.sim->opts->log_ids && in) {

@@ -67,9 +67,6 @@ int main(int argc, char **argv)
 	struct kp_sim_opts o;
 	struct kp_err err = KP_ERR_INIT;
 	int rc = kp_sim_options(argc, argv, &o, &err);
-	if (rc > 0) {
-		return 0;
-	}
 	struct sigaction action = { .sa_handler = on_signal };
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);

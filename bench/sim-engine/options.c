@@ -44,7 +44,7 @@ static const struct {
 		"address to serve on (127.0.0.1:50051; port 0: any, see the first line of output)" },
 	{ "ttft-ms", OPT_TTFT, "MS", "time to first token (0)" },
 	{ "itl-ms", OPT_ITL, "MS",
-		"time between tokens, one common step for all requests; 0: as fast as it can (0)" },
+		"time between tokens, one common step for all requests, not below 1; 0: as fast as it can (0)" },
 	{ "vocab", OPT_VOCAB, "N", "vocabulary size (32000)" },
 	{ "max-context", OPT_MAX_CONTEXT, "N", "prompt and output tokens together (131072)" },
 	{ "tokens", OPT_TOKENS, "FILE",
@@ -154,6 +154,7 @@ static int read_tokens(const char *path, struct kp_sim_opts *o, struct kp_err *e
 	for (size_t i = 0; i < b.n; i++) {
 		b.p[i] = b.p[i] == '\n' || b.p[i] == '\t' || b.p[i] == '\r' ? ' ' : b.p[i];
 	}
+	kp_free(&o->tokens);
 	o->tokens = kp_xcalloc(b.n + 1, sizeof(uint32_t));
 	if (ids_in(kp_buf_str(&b), ' ', o->tokens, b.n, &o->n_tokens, err) < 0) {
 		return -1;
@@ -240,7 +241,8 @@ static int apply(
 int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err *err)
 {
 	struct option options[KP_LEN(table) + 1] = { 0 };
-	struct kp_sim_opts o = { .listen = "127.0.0.1:50051",
+	struct kp_sim_opts *o = ret;
+	*o = (struct kp_sim_opts){ .listen = "127.0.0.1:50051",
 		.vocab = 32000,
 		.max_context = 131072,
 		.model = "sim",
@@ -263,7 +265,7 @@ int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err
 			return kp_err_set(
 				err, KP_INVALID_ARGUMENT, "read the command line: see --help");
 		}
-		if (apply(&o, (enum opt)c, table[index].name, optarg, err) < 0) {
+		if (apply(o, (enum opt)c, table[index].name, optarg, err) < 0) {
 			return -1;
 		}
 	}
@@ -271,13 +273,12 @@ int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err
 		return kp_err_set(
 			err, KP_INVALID_ARGUMENT, "read `%s`: no such argument", argv[optind]);
 	}
-	if (o.vocab == 0 || o.max_context < 2) {
+	if (o->vocab == 0 || o->max_context < 2) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"read the command line: --vocab and --max-context must be larger");
 	}
-	o.control.ttft_ns = o.control.given_ttft_ns;
-	o.control.itl_ns = o.control.given_itl_ns;
-	o.served_name = o.served_name ? o.served_name : o.model;
-	*ret = o;
+	o->control.ttft_ns = o->control.given_ttft_ns;
+	o->control.itl_ns = o->control.given_itl_ns;
+	o->served_name = o->served_name ? o->served_name : o->model;
 	return 0;
 }

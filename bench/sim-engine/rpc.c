@@ -91,6 +91,8 @@ static void start(struct kp_sim_rpc *r, grpc_byte_buffer *message, bool more, co
 	r->is_sending = true;
 	r->message = message;
 	if (!r->has_started) {
+		/* A batch with the initial metadata is over when that is written, and core starts no write for a message that may wait. */
+		more = false;
 		r->has_started = true;
 		ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
 	}

@@ -84,7 +84,7 @@ struct kp_sim_opts {
 	bool log_ids;
 	struct kp_sim_control control;
 };
-/* 0, 1 (--help was printed) or -1. Memory lives as long as the process. */
+/* 0, 1 (--help was printed) or -1; `tokens` is the caller's to free in every case. */
 /* "2.5" -> nanoseconds. */
 int kp_sim_milliseconds(kp_str text, int64_t *ret, struct kp_err *err) KP_MUST_USE;
 int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err *err) KP_MUST_USE;

@@ -1,0 +1,56 @@
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import engines  # noqa: E402
+
+
+@pytest.fixture
+def make_sim(tmp_path):
+    """make_sim(option...): a sim engine of the test's own. It has to end with status 0, unless the test takes it off `made`."""
+    made = []
+
+    def make(*args, **more):
+        folder = tmp_path / f"sim{len(made)}"
+        folder.mkdir()
+        made.append(engines.Sim(folder, *args, **more))
+        return made[-1]
+
+    make.made = made
+    yield make
+    assert [sim.stop() for sim in made] == [0] * len(made)
+
+
+@pytest.fixture
+def sim(make_sim):
+    return make_sim("--tokenizer-file", engines.ROOT / "Makefile", "--tokenizer-file", engines.ROOT / "mk" / "test.mk")
+
+
+@pytest.fixture
+def make_probe():
+    made = []
+
+    def make(address, *args):
+        made.append(engines.Probe(address, *args))
+        return made[-1]
+
+    yield make
+    for probe in made:
+        try:
+            probe.finish()
+        finally:
+            probe.close()
+
+
+@pytest.fixture
+def probe(make_probe, sim):
+    return make_probe(sim.address)
+
+
+@pytest.fixture
+def scripted():
+    engine = engines.Scripted()
+    yield engine
+    engine.stop()

@@ -1,0 +1,153 @@
+"""The programs of tests/integ/engine: the sim engine, our client (the probe), and an engine of grpcio's that says what a test tells it."""
+
+import concurrent.futures
+import functools
+import json
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+import grpc
+from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2, vllm_engine_pb2_grpc
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "integ" / "grpc"))
+import peers  # noqa: E402
+
+pb = vllm_engine_pb2
+PATIENCE = peers.PATIENCE
+
+
+@functools.cache
+def program(name):
+    target = f"{peers.BUILD.relative_to(ROOT)}/bin/{name}"
+    subprocess.run(["make", "-s", f"V={peers.BUILD.name}", target], cwd=ROOT, check=True, stdout=sys.stderr)
+    return str(ROOT / target)
+
+
+class Sim:
+    """bench/sim-engine on a free port, with a log and a control file in `folder`."""
+
+    def __init__(self, folder, *args, listen="127.0.0.1:0"):
+        self.control = folder / "control"
+        self.log_path = folder / "log"
+        self.control.touch()
+        self.process = subprocess.Popen(
+            [program("sim-engine"), "--listen", listen, "--log", str(self.log_path), "--control", str(self.control), *map(str, args)],
+            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+        )
+        line = self.process.stdout.readline()
+        assert line.startswith("ready on "), f"the sim engine says {line!r}, status {self.process.poll()}"
+        self.address = line.split()[2]
+        self.channel = grpc.insecure_channel(self.address, options=[("grpc.use_local_subchannel_pool", 1)])
+        self.stub = vllm_engine_pb2_grpc.VllmEngineStub(self.channel)
+
+    def log(self, **fields):
+        """The log's lines that have these fields, now."""
+        lines = [json.loads(line) for line in self.log_path.read_text().splitlines()] if self.log_path.exists() else []
+        return [line for line in lines if all(line.get(k) == v for k, v in fields.items())]
+
+    def logged(self, timeout=PATIENCE, **fields):
+        """The first such line, now or within the time."""
+        end = time.monotonic() + timeout
+        while not (found := self.log(**fields)):
+            assert time.monotonic() < end, f"no line with {fields} in the engine's log: {self.log()[-10:]}"
+            time.sleep(0.01)
+        return found[0]
+
+    def stop(self):
+        """Asks it to end; it must, with status 0 (a sanitizer's complaint is another)."""
+        self.channel.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+
+class Probe(peers.Child):
+    """tests/tools/engine_probe.c, connected to an address."""
+
+    def __init__(self, address, *args):
+        super().__init__([peers.tool("engine_probe"), address, *args])
+
+    def do(self, command):
+        self.process.stdin.write(command + "\n")
+
+    def generate(self, ident, options):
+        """One generation to its end: (deltas, end)."""
+        self.do(f"start {ident} {options}")
+        end = self.expect(event="end", id=ident)
+        return [line for line in self.seen if line["event"] == "delta" and line["id"] == ident], end
+
+    def ask(self, question):
+        self.do(question)
+        return self.expect(event=question.split()[0])
+
+    def finish(self):
+        """It must end by itself and clean: under a sanitizer a leak is another status."""
+        if self.process.poll() is None:
+            self.do("quit")
+            self.process.stdin.close()
+        assert self.wait() == 0
+
+
+class Scripted(vllm_engine_pb2_grpc.VllmEngineServicer):
+    """An engine of grpcio's. Requests are kept in `requests`; what is answered is set by the test: `responses`, a list of messages (or bytes), or a
+    grpc.StatusCode to end with."""
+
+    def __init__(self):
+        self.requests = queue.Queue()
+        self.responses = []
+        self.model_info = pb.GetModelInfoResponse(model_path="scripted", vocab_size=1000, max_context_length=500)
+        self.server_info = grpc.StatusCode.UNIMPLEMENTED
+        self.loads = pb.GetLoadsResponse(version="1.2.3")
+        self.chunks = []
+        self.cancelled = threading.Event()
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+        # Bytes out as they are, so that a test may send what is no message.
+        unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+
+        def raw(message):
+            return message if isinstance(message, bytes) else message.SerializeToString()
+
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("vllm.grpc.engine.VllmEngine", {
+            "Generate": stream(self.generate, pb.GenerateRequest.FromString, raw),
+            "GetModelInfo": unary(lambda r, c: self.one(self.model_info, c), None, raw),
+            "GetServerInfo": unary(lambda r, c: self.one(self.server_info, c), None, raw),
+            "GetLoads": unary(lambda r, c: self.one(self.loads, c), None, raw),
+            "HealthCheck": unary(lambda r, c: self.one(pb.HealthCheckResponse(healthy=True), c), None, raw),
+            "GetTokenizer": stream(lambda r, c: iter(self.chunks), common_pb2.GetTokenizerRequest.FromString, raw),
+        }),))
+        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.server.start()
+
+    @staticmethod
+    def one(answer, context):
+        if isinstance(answer, grpc.StatusCode):
+            context.abort(answer, "as the test says")
+        return answer
+
+    def generate(self, request, context):
+        self.requests.put(request)
+        context.add_callback(lambda: self.cancelled.set() if not context.is_active() else None)
+        for message in self.responses:
+            if isinstance(message, grpc.StatusCode):
+                context.abort(message, "as the test says")
+            yield message
+
+    def stop(self):
+        self.server.stop(None).wait()
+
+
+def chunk(ids, choice=0, prompt=3, **more):
+    return pb.GenerateResponse(chunk=pb.GenerateStreamChunk(
+        token_ids=ids, index=choice, prompt_tokens=prompt, completion_tokens=len(ids), **more
+    ))
+
+
+def complete(ids, choice=0, reason="stop", prompt=3, **more):
+    return pb.GenerateResponse(complete=pb.GenerateComplete(
+        output_ids=ids, index=choice, finish_reason=reason, prompt_tokens=prompt, completion_tokens=len(ids), **more
+    ))
