@@ -88,7 +88,7 @@ void kp_http_date(int64_t wall_ns, char buf[KP_HTTP_DATE_MAX])
 		t = (struct tm){ .tm_mday = 1, .tm_year = 70, .tm_wday = 4 };
 	}
 	/* The remainders only tell the compiler that nothing is longer than it looks. */
-	snprintf(buf, KP_HTTP_DATE_MAX, "%s, %02u %s %04u %02u:%02u:%02u GMT", days[t.tm_wday % 7],
+	snprintf(buf, KP_HTTP_DATE_MAX, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT", days[t.tm_wday % 7],
 		(unsigned)t.tm_mday % 100, months[t.tm_mon % 12],
 		(unsigned)(t.tm_year + 1900) % 10000, (unsigned)t.tm_hour % 100,
 		(unsigned)t.tm_min % 100, (unsigned)t.tm_sec % 100);
