@@ -19,3 +19,15 @@ $(B)/bin/json-bench: $(B)/obj/bench/json/json.o $(call libs_of,json)
 bench-json: $(B)/bin/json-bench ## lib/json's reader beside jansson
 	$<
 .PHONY: bench-json
+
+# Our gRPC client and gRPC core's under the same load.
+$(B)/bin/grpc-ours: $(B)/obj/bench/grpc/ours.o $(call libs_of,net)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,net)
+$(B)/bin/grpc-core: $(B)/obj/bench/grpc/core.o $(B)/lib/base.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
+
+bench-grpc: $(B)/bin/grpc-ours $(B)/bin/grpc-core ## lib/net's gRPC client beside gRPC core's
+	$(shell hack/venv)/bin/python bench/grpc/run $^
+.PHONY: bench-grpc

@@ -203,7 +203,7 @@ static void last_header(struct kp_grpc_stream *st, kp_str name, kp_str value)
 			st->status.code = kp_grpc_status(value);
 		}
 	} else if (kp_str_eq(name, KP_S("grpc-message"))) {
-		if (!st->status.msg[0]) {
+		if (value.n && !st->status.msg[0]) {
 			set_message(st, value);
 		}
 	} else if (kp_str_eq(name, KP_S("content-type"))) {
