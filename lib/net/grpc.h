@@ -18,17 +18,23 @@ struct kp_grpc_channel;
 struct kp_grpc_call;
 
 struct kp_grpc_opts { /* 0 = the default in parentheses */
-	const char *address;		/* "host:port", "[::1]:port" or "unix:/path"; names are resolved at each connect */
-	const char *authority;		/* (the address) */
-	struct kp_tls_context *tls;	/* NULL: cleartext */
-	size_t max_message_bytes;	/* (64 MiB) received */
-	size_t max_pending_calls;	/* (1024) waiting for a connection or a free stream; beyond: RESOURCE_EXHAUSTED */
-	int64_t connect_timeout_ns;	/* (5 s) */
-	int64_t keepalive_time_ns;	/* (20 s) without a byte while calls are open: PING; from the fourth without an answer to a call in between every 5
-					   minutes, since servers end a connection that pings more (gRPC's default) */
-	int64_t keepalive_timeout_ns;	/* (10 s) no answer: the connection is dead, calls end UNAVAILABLE */
-	size_t stream_window_bytes;	/* (1 MiB) what a server may send on one call ahead of us: the most that a paused call holds */
-	uint64_t seed;			/* (the kernel's random) of the back-off's jitter, for tests */
+	/* "host:port", "[::1]:port" or "unix:/path"; names are resolved at each connect. */
+	const char *address;
+	/* (the address) With TLS the certificate must be for its host. */
+	const char *authority;
+	struct kp_tls_context *tls; /* NULL: cleartext; else HTTP/2 by ALPN is a must */
+	size_t max_message_bytes;   /* (64 MiB) received */
+	/* (1024) Waiting for a connection or a free stream; beyond: RESOURCE_EXHAUSTED. */
+	size_t max_pending_calls;
+	int64_t connect_timeout_ns; /* (5 s) to the server's SETTINGS */
+	/* (20 s) Without a byte while calls are open: PING. After three without anything of a call in between one each five minutes only, since servers end a
+	   connection that asks more often (gRPC's default). */
+	int64_t keepalive_time_ns;
+	/* (10 s) No answer to it: the connection is dead, its calls end UNAVAILABLE. */
+	int64_t keepalive_timeout_ns;
+	/* (1 MiB) What a server may send on one call ahead of us: the most that a paused call holds. */
+	size_t stream_window_bytes;
+	uint64_t seed; /* (the kernel's random) of the back-off's jitter, for tests */
 };
 
 enum kp_grpc_state { KP_GRPC_IDLE = 0, KP_GRPC_CONNECTING, KP_GRPC_READY, KP_GRPC_BACKOFF };
@@ -39,7 +45,8 @@ struct kp_grpc_call_ops {
 	/* Exactly once, last. status->code is KP_OK or the gRPC status; its msg is the server's (clean UTF-8) or ours. `processed` is false only when the server
 	   certainly never saw the call (so a retry cannot double it). trailers: the server's custom ones, "-bin" values decoded; valid during the call.
 	   The answer's initial metadata is checked and dropped. */
-	void (*end)(void *user, const struct kp_err *status, bool processed, const struct kp_header *trailers, size_t n_trailers);
+	void (*end)(void *user, const struct kp_err *status, bool processed,
+		const struct kp_header *trailers, size_t n_trailers);
 };
 
 struct kp_grpc_channel *kp_grpc_channel_create(struct kp_loop *loop, const struct kp_grpc_opts *o);
@@ -54,8 +61,9 @@ size_t kp_grpc_channel_calls(const struct kp_grpc_channel *c);
    ASCII, under "-bin" names any bytes (sent as base64). Everything is copied. deadline_ns: absolute monotonic, 0 none. While the channel
    is in back-off a call fails at once with UNAVAILABLE unless wait_for_ready. Never NULL: early failures come through `end` in the same
    loop iteration, after this returned. */
-struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path, const struct kp_header *metadata, size_t n_metadata, kp_str message,
-	int64_t deadline_ns, bool wait_for_ready, const struct kp_grpc_call_ops *ops, void *user);
+struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path,
+	const struct kp_header *metadata, size_t n_metadata, kp_str message, int64_t deadline_ns,
+	bool wait_for_ready, const struct kp_grpc_call_ops *ops, void *user);
 /* RST_STREAM(CANCEL); `end` is NOT called afterwards and the pointer is dead. Inside the call's own `end` it does nothing. */
 void kp_grpc_cancel(struct kp_grpc_call *call);
 /* Paused: no `message`, no credit for the server; an `end` waits behind messages that have arrived, except for the deadline's and the channel's. Other

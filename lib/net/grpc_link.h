@@ -25,23 +25,24 @@ struct kp_grpc_link_opts {
 
 struct kp_grpc_link {
 	struct kp_list link; /* in the channel */
-	void *user;	     /* the channel */
+	void *user;          /* the channel */
 	const struct kp_grpc_link_ops *ops;
 	struct kp_loop *loop;
-	struct kp_conn *conn;		 /* NULL: lost or closed */
+	struct kp_conn *conn;            /* NULL: lost or closed */
 	struct kp_grpc_session *session; /* lasts as long as the link */
 	struct kp_timer timer;
 	int64_t begun_ns, heard_ns; /* connect began; last byte received */
 	int64_t keepalive_ns, keepalive_timeout_ns, connect_timeout_ns;
-	int64_t quiet_from_ns, pinged_ns; /* keepalive counts from here; when the PING that is out was sent, 0: none is */
+	int64_t quiet_from_ns,
+		pinged_ns; /* keepalive counts from here; when the PING that is out was sent, 0: none is */
 	uint64_t answers_seen;
-	unsigned n_pings; /* since the server's last HEADERS or DATA */
+	unsigned n_pings;  /* since the server's last HEADERS or DATA */
 	bool is_receiving; /* inside kp_grpc_session_recv */
-	bool is_ready;	   /* the server's SETTINGS have come */
+	bool is_ready;     /* the server's SETTINGS have come */
 };
 
-struct kp_grpc_link *kp_grpc_link_open(struct kp_loop *loop, const struct kp_grpc_link_opts *o, int64_t keepalive_ns,
-	const struct kp_grpc_link_ops *ops, void *user);
+struct kp_grpc_link *kp_grpc_link_open(struct kp_loop *loop, const struct kp_grpc_link_opts *o,
+	int64_t keepalive_ns, const struct kp_grpc_link_ops *ops, void *user);
 /* GOAWAY and a peaceful end where there is time for it. The streams must be gone. Not inside the session's callbacks. Frees the link. */
 void kp_grpc_link_close(struct kp_grpc_link *l);
 /* Writes what the session has to send, as far as the connection takes it. -1: the session is over, treat the link as lost. */

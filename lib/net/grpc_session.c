@@ -348,8 +348,6 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
 		s->info.is_ready = true;
 		s->info.max_open = nghttp2_session_get_remote_settings(
 			h2, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-	} else if (type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK)) {
-		s->info.n_pongs++;
 	} else if (type == NGHTTP2_GOAWAY) {
 		goaway_received(s, &frame->goaway);
 	}

@@ -6,8 +6,8 @@
 #include "base/buf.h"
 
 enum {
-	KP_GRPC_PREFIX = 5,	   /* flag byte and big-endian length in front of each message */
-	KP_GRPC_TIMEOUT_MAX = 9,   /* eight digits and a unit */
+	KP_GRPC_PREFIX = 5,      /* flag byte and big-endian length in front of each message */
+	KP_GRPC_TIMEOUT_MAX = 9, /* eight digits and a unit */
 };
 
 /* Value of grpc-timeout: at most eight digits and a unit, rounded up to it (never shorter than asked). Returns its length; ns <= 0 counts as 1. */
@@ -40,22 +40,25 @@ bool kp_grpc_base64_decode(struct kp_buf *b, kp_str text);
 
 /* Cuts the DATA bytes of one stream into messages. A message that lies whole in one piece is handed out where it lies; only what is cut is copied. */
 struct kp_grpc_deframer {
-	struct kp_buf in;   /* not held: at most one incomplete message; held: everything since */
+	struct kp_buf in; /* not held: at most one incomplete message; held: everything since */
 	size_t max_message; /* bytes without the prefix; longer is RESOURCE_EXHAUSTED as soon as its prefix is there */
-	bool is_held;	    /* nothing is handed out; set and cleared with the functions below */
+	bool is_held; /* nothing is handed out; set and cleared with the functions below */
 };
 /* Gets one message, valid during the call. false: stop at once, the deframer will not be used again (it must still be there when this returns). It may
    call kp_grpc_deframer_hold, nothing else. */
 typedef bool (*kp_grpc_message_fn)(void *user, kp_str message);
 
 /* max_held_bytes: what may arrive while held (the flow-control window). */
-void kp_grpc_deframer_init(struct kp_grpc_deframer *d, size_t max_message_bytes, size_t max_held_bytes);
+void kp_grpc_deframer_init(
+	struct kp_grpc_deframer *d, size_t max_message_bytes, size_t max_held_bytes);
 void kp_grpc_deframer_fini(struct kp_grpc_deframer *d);
 /* -1: RESOURCE_EXHAUSTED (message too long, or memory) or INTERNAL (compressed message); nothing more may be fed. */
-int kp_grpc_deframer_feed(struct kp_grpc_deframer *d, kp_str bytes, kp_grpc_message_fn fn, void *user, struct kp_err *err) KP_MUST_USE;
+int kp_grpc_deframer_feed(struct kp_grpc_deframer *d, kp_str bytes, kp_grpc_message_fn fn,
+	void *user, struct kp_err *err) KP_MUST_USE;
 void kp_grpc_deframer_hold(struct kp_grpc_deframer *d);
 /* Hands out what was held back, until fn holds again. Errors as for feed. */
-int kp_grpc_deframer_release(struct kp_grpc_deframer *d, kp_grpc_message_fn fn, void *user, struct kp_err *err) KP_MUST_USE;
+int kp_grpc_deframer_release(struct kp_grpc_deframer *d, kp_grpc_message_fn fn, void *user,
+	struct kp_err *err) KP_MUST_USE;
 /* Bytes kept that no message has been made of yet. */
 static inline size_t kp_grpc_deframer_left(const struct kp_grpc_deframer *d)
 {
