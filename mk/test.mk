@@ -21,7 +21,7 @@ $(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $(FUZZ_MAIN) $$(call extra_of,$(call 
 endef
 $(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
 
-# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*, token_*: with that module); grpc_server_* is gRPC core's and knows only lib/base.
+# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*, token_*, template_*: with that module); grpc_server_* is gRPC core's and knows only lib/base.
 TOOL_SRC := $(shell find tests/tools -name '*.c' 2>/dev/null | LC_ALL=C sort)
 TOOL_BIN := $(TOOL_SRC:%.c=$(B)/%)
 GRPC_LIBS = $(shell pkg-config --libs grpc_unsecure gpr 2>/dev/null) -lpthread
@@ -34,6 +34,9 @@ $(B)/tests/tools/engine_%: $(B)/obj/tests/tools/engine_%.o $(call libs_of,engine
 $(B)/tests/tools/token_%: $(B)/obj/tests/tools/token_%.o $(call libs_of,token)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,token)
+$(B)/tests/tools/template_%: $(B)/obj/tests/tools/template_%.o $(call libs_of,template)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,template)
 $(B)/tests/tools/grpc_server_%: $(B)/obj/tests/tools/grpc_server_%.o $(B)/lib/base.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
@@ -72,4 +75,6 @@ check-reproducible: ## the last commit, built twice in different folders, gives 
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
+# Everything of a variant: programs, tests, fuzz targets, the tests' own programs.
+everything: all $(UNIT_BIN) $(FUZZ_BIN) $(TOOL_BIN) $(patsubst %.c,$(B)/%,$(ORACLE_SRC))
 .PHONY: everything check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke test check-reproducible lint

@@ -18,8 +18,9 @@ struct kp_tpl_macro;
 struct kp_tpl_method;
 
 enum kp_tv_type {
-	KP_TV_MISSING = 0, /* no value: a variable not assigned yet, an argument not given. Never seen by a template */
-	KP_TV_UNDEF,	   /* jinja2's Undefined: sub says why, s/n the name or hint, flags the type of the object asked */
+	KP_TV_MISSING =
+		0, /* no value: a variable not assigned yet, an argument not given. Never seen by a template */
+	KP_TV_UNDEF, /* jinja2's Undefined: sub says why, s/n the name or hint, flags the type of the object asked */
 	KP_TV_NONE,
 	KP_TV_BOOL,
 	KP_TV_INT,
@@ -29,10 +30,10 @@ enum kp_tv_type {
 	KP_TV_LIST,
 	KP_TV_TUPLE,
 	KP_TV_DICT,
-	KP_TV_VIEW,  /* dict.keys(), values(), items(): sub */
+	KP_TV_VIEW, /* dict.keys(), values(), items(): sub */
 	KP_TV_RANGE,
-	KP_TV_GEN,   /* an iterator: can be walked once */
-	KP_TV_NS,    /* namespace(): dict with mutable content */
+	KP_TV_GEN, /* an iterator: can be walked once */
+	KP_TV_NS,  /* namespace(): dict with mutable content */
 	KP_TV_MACRO,
 	KP_TV_LOOP,
 	KP_TV_FUNC,   /* a global function */
@@ -40,14 +41,20 @@ enum kp_tv_type {
 	KP_TV_CYCLER,
 	KP_TV_JOINER,
 };
-enum { /* flags */
-	KP_TVF_JV = 1,	   /* LIST, DICT: JSON, read in place */
+enum {                     /* flags */
+	KP_TVF_JV = 1,     /* LIST, DICT: JSON, read in place */
 	KP_TVF_ROLES = 2,  /* LIST of messages: the origin of each follows from its role */
 	KP_TVF_MIXED = 4,  /* STR: points to a buffer with runs */
 	KP_TVF_MARKUP = 8, /* STR: result of `safe` or `escape` (markupsafe.Markup) */
 	KP_TVF_GROUP = 16, /* TUPLE of groupby: .grouper and .list */
 };
-enum kp_tv_undef { KP_UNDEF_NAME = 0, KP_UNDEF_ATTR, KP_UNDEF_ITEM, KP_UNDEF_HINT, KP_UNDEF_UNSAFE };
+enum kp_tv_undef {
+	KP_UNDEF_NAME = 0,
+	KP_UNDEF_ATTR,
+	KP_UNDEF_ITEM,
+	KP_UNDEF_HINT,
+	KP_UNDEF_UNSAFE
+};
 enum kp_tv_view { KP_VIEW_KEYS = 0, KP_VIEW_VALUES, KP_VIEW_ITEMS };
 
 struct kp_tpl_buf {
@@ -61,7 +68,7 @@ struct kp_tpl_range {
 };
 
 struct kp_tv {
-	uint8_t type;	/* enum kp_tv_type */
+	uint8_t type;   /* enum kp_tv_type */
 	uint8_t origin; /* enum kp_origin */
 	uint8_t flags, sub;
 	uint32_t n; /* bytes of a string, elements of a list, members of a JSON object */
@@ -73,8 +80,8 @@ struct kp_tv {
 		const struct kp_tv *items;
 		const struct kp_jv *jitems;
 		const struct kp_jmember *jmembers;
-		struct kp_tpl_dict *dict;      /* DICT, NS; of a VIEW: `of` */
-		const struct kp_tv *of;	       /* VIEW: the dict */
+		struct kp_tpl_dict *dict; /* DICT, NS; of a VIEW: `of` */
+		const struct kp_tv *of;   /* VIEW: the dict */
 		const struct kp_tpl_range *range;
 		struct kp_tpl_gen *gen;
 		struct kp_tpl_loop *loop;
@@ -89,7 +96,7 @@ struct kp_tpl_entry {
 };
 struct kp_tpl_dict {
 	struct kp_tpl_entry *entries; /* insertion order */
-	uint32_t *slots;	      /* hash index, entry + 1; NULL while small */
+	uint32_t *slots;              /* hash index, entry + 1; NULL while small */
 	uint32_t n, cap, n_slots;
 };
 struct kp_tpl_cycler { /* cycler() and joiner() */
@@ -128,7 +135,9 @@ static inline struct kp_tv kp_tv_str(kp_str s, uint8_t origin)
 }
 static inline struct kp_tv kp_tv_undef(enum kp_tv_undef why, kp_str name)
 {
-	return (struct kp_tv){ .type = KP_TV_UNDEF, .sub = (uint8_t)why, .n = (uint32_t)name.n, .s = name.p };
+	return (struct kp_tv){
+		.type = KP_TV_UNDEF, .sub = (uint8_t)why, .n = (uint32_t)name.n, .s = name.p
+	};
 }
 static inline bool kp_tv_is(const struct kp_tv *v, enum kp_tv_type t)
 {
@@ -148,7 +157,8 @@ static inline kp_str kp_tv_bytes(const struct kp_tv *v)
 	return (kp_str){ v->flags & KP_TVF_MIXED ? v->buf->p : v->s, v->n };
 }
 
-const char *kp_tv_type_name(const struct kp_tv *v); /* Python's: "str", "NoneType", "dict_items", ... */
+const char *kp_tv_type_name(
+	const struct kp_tv *v); /* Python's: "str", "NoneType", "dict_items", ... */
 /* A JSON value as it lies; `origin` for all of it. */
 struct kp_tv kp_tv_from_jv(const struct kp_jv *j, uint8_t origin);
 /* As Python's truth value. */
@@ -157,13 +167,16 @@ bool kp_tv_truth(const struct kp_tv *v);
 struct kp_tv kp_tv_item(const struct kp_tv *list, uint32_t i);
 uint32_t kp_tv_dict_n(const struct kp_tv *dict);
 /* Entry i of a DICT (or NS) in insertion order. */
-void kp_tv_dict_at(const struct kp_tv *dict, uint32_t i, struct kp_tv *ret_key, struct kp_tv *ret_value);
+void kp_tv_dict_at(
+	const struct kp_tv *dict, uint32_t i, struct kp_tv *ret_key, struct kp_tv *ret_value);
 /* 1 found, 0 not, -1 error (the key cannot be hashed). */
-int kp_tv_dict_get(struct kp_interp *I, const struct kp_tv *dict, const struct kp_tv *key, struct kp_tv *ret);
+int kp_tv_dict_get(
+	struct kp_interp *I, const struct kp_tv *dict, const struct kp_tv *key, struct kp_tv *ret);
 /* The same for a string key: no error possible. */
 bool kp_tv_dict_get_str(const struct kp_tv *dict, kp_str key, struct kp_tv *ret);
 int kp_tpl_dict_new(struct kp_interp *I, uint32_t cap, struct kp_tpl_dict **ret);
-int kp_tpl_dict_set(struct kp_interp *I, struct kp_tpl_dict *d, const struct kp_tv *key, const struct kp_tv *value);
+int kp_tpl_dict_set(struct kp_interp *I, struct kp_tpl_dict *d, const struct kp_tv *key,
+	const struct kp_tv *value);
 /* Copies the members of a DICT into d. */
 int kp_tpl_dict_merge(struct kp_interp *I, struct kp_tpl_dict *d, const struct kp_tv *from);
 

@@ -1,0 +1,570 @@
+/* DESIGN: expressions. One recursive function over the tree; every evaluated node takes a step from the budget, and the depth of the C stack is
+   counted (KP_TPL_MAX_DEPTH), since macros recurse. Rare or bulky cases are in functions of their own to keep the frame of the
+   recursion small. kp_tpl_emit prints an expression without building what `+` and `~` would join first: a text that is only printed is
+   copied once. */
+#include "template/exec.h"
+
+static int eval_compare(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
+
+static int too_deep(struct kp_interp *I)
+{
+	return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
+		"render template: line %u: recursion deeper than %d", I->line, KP_TPL_MAX_DEPTH);
+}
+
+static int eval_items(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv *items = kp_tpl_alloc(I, n->n, sizeof(*items));
+	if (!items) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < n->n; i++) {
+		if (kp_tpl_eval(I, act, n->items[i], &items[i])) {
+			return -1;
+		}
+	}
+	*ret = (struct kp_tv){
+		.type = n->op == KP_OP_LIST ? KP_TV_LIST : KP_TV_TUPLE, .n = n->n, .items = items
+	};
+	return 0;
+}
+
+static int eval_dict(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tpl_dict *d;
+	if (kp_tpl_dict_new(I, n->n / 2, &d)) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < n->n; i += 2) {
+		struct kp_tv k, v;
+		if (kp_tpl_eval(I, act, n->items[i], &k) ||
+			kp_tpl_eval(I, act, n->items[i + 1], &v) || kp_tpl_dict_set(I, d, &k, &v)) {
+			return -1;
+		}
+	}
+	*ret = (struct kp_tv){ .type = KP_TV_DICT, .dict = d };
+	return 0;
+}
+
+static int eval_slice(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv obj, bounds[3];
+	if (kp_tpl_eval(I, act, n->a, &obj)) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		bounds[i] = kp_tv_none();
+		if (n->items[i] && kp_tpl_eval(I, act, n->items[i], &bounds[i])) {
+			return -1;
+		}
+	}
+	return kp_tpl_slice(I, &obj, bounds, ret);
+}
+
+/* a + b + c from the left. */
+static int eval_sum(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv acc, v;
+	if (kp_tpl_eval(I, act, n->items[0], &acc)) {
+		return -1;
+	}
+	for (uint32_t i = 1; i < n->n; i++) {
+		if (kp_tpl_eval(I, act, n->items[i], &v) ||
+			kp_tpl_binary(I, KP_OP_ADD, &acc, &v, &acc)) {
+			return -1;
+		}
+	}
+	*ret = acc;
+	return 0;
+}
+
+/* All parts are evaluated before any is joined in jinja2, but joining has no effect that could be seen. */
+static int eval_concat(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv acc = kp_tv_str(KP_S(""), KP_ORIGIN_TRUSTED), v;
+	for (uint32_t i = 0; i < n->n; i++) {
+		if (kp_tpl_eval(I, act, n->items[i], &v) || kp_tpl_to_str(I, &v, &v) ||
+			kp_tpl_str_concat(I, &acc, &v, &acc)) {
+			return -1;
+		}
+	}
+	*ret = acc;
+	return 0;
+}
+
+static int eval_binary(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv a, b;
+	if (kp_tpl_eval(I, act, n->a, &a) || kp_tpl_eval(I, act, n->b, &b)) {
+		return -1;
+	}
+	return kp_tpl_binary(I, n->op, &a, &b, ret);
+}
+
+static int eval_getattr(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv obj;
+	if (kp_tpl_eval(I, act, n->a, &obj)) {
+		return -1;
+	}
+	if (KP_LIKELY(obj.type == KP_TV_DICT && !n->dict_method && !(n->flags & KP_NF_DUNDER))) {
+		if (!kp_tv_dict_get_str(&obj, n->attr, ret)) {
+			*ret = kp_tpl_undef_attr(&obj, n->attr);
+		}
+		return 0;
+	}
+	return kp_tpl_getattr(I, &obj, n->attr, ret);
+}
+
+static int eval_getitem(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv obj, key;
+	if (kp_tpl_eval(I, act, n->a, &obj) || kp_tpl_eval(I, act, n->b, &key)) {
+		return -1;
+	}
+	if (key.type == KP_TV_STR && obj.type == KP_TV_DICT &&
+		kp_tv_dict_get_str(&obj, kp_tv_bytes(&key), ret)) {
+		return 0;
+	}
+	return kp_tpl_getitem(I, &obj, &key, ret);
+}
+
+static int eval_filter(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv x;
+	struct kp_tpl_args args;
+	if (!n->def) {
+		return kp_tpl_fail(I, "no %s named `%" KP_FMT "` found",
+			n->op == KP_OP_FILTER ? "filter" : "test", KP_ARG(n->name));
+	}
+	if (kp_tpl_eval(I, act, n->a, &x) || kp_tpl_eval_args(I, act, n->call, NULL, &args)) {
+		return -1;
+	}
+	return kp_tpl_invoke(I, n->def, &x, &args, ret);
+}
+
+static int eval_logic(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	if (kp_tpl_eval(I, act, n->a, ret)) {
+		return -1;
+	}
+	return kp_tv_truth(ret) == (n->op == KP_OP_OR) ? 0 : kp_tpl_eval(I, act, n->b, ret);
+}
+
+static int eval_cond(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	if (kp_tpl_eval(I, act, n->a, ret)) {
+		return -1;
+	}
+	if (kp_tv_truth(ret)) {
+		return kp_tpl_eval(I, act, n->b, ret);
+	}
+	if (n->c) {
+		return kp_tpl_eval(I, act, n->c, ret);
+	}
+	*ret = kp_tv_undef(KP_UNDEF_HINT,
+		KP_S("the inline if-expression evaluated to false and no else section was defined."));
+	return 0;
+}
+
+static int eval_unary(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	if (kp_tpl_eval(I, act, n->a, ret)) {
+		return -1;
+	}
+	if (n->op == KP_OP_NOT) {
+		*ret = kp_tv_bool(!kp_tv_truth(ret));
+		return 0;
+	}
+	struct kp_tv v = *ret;
+	return kp_tpl_unary(I, n->op, &v, ret);
+}
+
+int kp_tpl_eval(struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	int r;
+	if (KP_UNLIKELY(I->steps == 0)) {
+		return kp_tpl_fail_steps(I);
+	}
+	I->steps--;
+	if (n->op == KP_OP_CONST) {
+		*ret = n->k;
+		return 0;
+	}
+	if (n->op == KP_OP_NAME) {
+		*ret = *kp_tpl_slot(act, n->ref);
+		if (KP_UNLIKELY(ret->type == KP_TV_MISSING)) {
+			*ret = kp_tv_undef(KP_UNDEF_NAME, n->name);
+		}
+		return 0;
+	}
+	if (KP_UNLIKELY(I->depth >= KP_TPL_MAX_DEPTH)) {
+		return too_deep(I);
+	}
+	I->depth++;
+	switch (n->op) {
+	case KP_OP_GETATTR:
+		r = eval_getattr(I, act, n, ret);
+		break;
+	case KP_OP_GETITEM:
+		r = eval_getitem(I, act, n, ret);
+		break;
+	case KP_OP_SLICE:
+		r = eval_slice(I, act, n, ret);
+		break;
+	case KP_OP_CALL:
+		r = kp_tpl_eval_call(I, act, n, NULL, ret);
+		break;
+	case KP_OP_FILTER:
+	case KP_OP_TEST:
+		r = eval_filter(I, act, n, ret);
+		break;
+	case KP_OP_NOT:
+	case KP_OP_NEG:
+	case KP_OP_POS:
+		r = eval_unary(I, act, n, ret);
+		break;
+	case KP_OP_AND:
+	case KP_OP_OR:
+		r = eval_logic(I, act, n, ret);
+		break;
+	case KP_OP_COND:
+		r = eval_cond(I, act, n, ret);
+		break;
+	case KP_OP_COMPARE:
+		r = eval_compare(I, act, n, ret);
+		break;
+	case KP_OP_ADD:
+		r = eval_sum(I, act, n, ret);
+		break;
+	case KP_OP_CONCAT:
+		r = eval_concat(I, act, n, ret);
+		break;
+	case KP_OP_LIST:
+	case KP_OP_TUPLE:
+		r = eval_items(I, act, n, ret);
+		break;
+	case KP_OP_DICT:
+		r = eval_dict(I, act, n, ret);
+		break;
+	default:
+		r = eval_binary(I, act, n, ret);
+		break;
+	}
+	I->depth--;
+	return r;
+}
+
+/* --- comparisons -------------------------------------------------------------------------------------------------------------------- */
+
+/* 1, 0, -1 */
+static int compare(struct kp_interp *I, uint8_t op, const struct kp_tv *a, const struct kp_tv *b)
+{
+	int r;
+	switch (op) {
+	case KP_CMP_EQ:
+		return kp_tv_eq(I, a, b);
+	case KP_CMP_NE:
+		r = kp_tv_eq(I, a, b);
+		return r < 0 ? r : !r;
+	case KP_CMP_LT:
+		return kp_tv_lt(I, a, b);
+	case KP_CMP_GT:
+		return kp_tv_lt(I, b, a);
+	case KP_CMP_LE: /* not (b < a), but a NaN is in no order */
+	case KP_CMP_GE:
+		r = op == KP_CMP_LE ? kp_tv_lt(I, a, b) : kp_tv_lt(I, b, a);
+		return r ? r : kp_tv_eq(I, a, b);
+	case KP_CMP_IN:
+		return kp_tv_in(I, a, b);
+	case KP_CMP_NOTIN:
+	default:
+		r = kp_tv_in(I, a, b);
+		return r < 0 ? r : !r;
+	}
+}
+
+static int eval_compare(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tv a, b;
+	if (kp_tpl_eval(I, act, n->items[0], &a)) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < n->n_ops; i++) {
+		if (kp_tpl_eval(I, act, n->items[i + 1], &b)) {
+			return -1;
+		}
+		int r = compare(I, n->ops[i], &a, &b);
+		if (r < 0) {
+			return -1;
+		}
+		*ret = kp_tv_bool(r);
+		if (!r) {
+			return 0;
+		}
+		a = b;
+	}
+	return 0;
+}
+
+/* --- calls -------------------------------------------------------------------------------------------------------------------------- */
+
+/* f(*list, **dict): behind the arguments that were written out. */
+static int add_dynamic(struct kp_interp *I, struct kp_act *act, const struct kp_tpl_call *c,
+	struct kp_tv **pos, struct kp_tpl_kw **kw, struct kp_tpl_args *ret)
+{
+	struct kp_tv v, *items;
+	uint32_t n;
+	if (c->dyn_args) {
+		if (kp_tpl_eval(I, act, c->dyn_args, &v) || kp_tpl_collect(I, &v, &items, &n)) {
+			return -1;
+		}
+		*pos = kp_arena_grow(I->a, *pos, ret->n_pos * sizeof(**pos),
+			((size_t)ret->n_pos + n) * sizeof(**pos));
+		if (!*pos) {
+			return kp_tpl_fail_memory(I);
+		}
+		memcpy(*pos + ret->n_pos, items, n * sizeof(**pos));
+		ret->n_pos += n;
+	}
+	if (!c->dyn_kwargs) {
+		return 0;
+	}
+	if (kp_tpl_eval(I, act, c->dyn_kwargs, &v)) {
+		return -1;
+	}
+	if (v.type != KP_TV_DICT) {
+		return kp_tpl_fail(
+			I, "argument after ** must be a mapping, not %s", kp_tv_type_name(&v));
+	}
+	n = kp_tv_dict_n(&v);
+	*kw = kp_arena_grow(
+		I->a, *kw, ret->n_kw * sizeof(**kw), ((size_t)ret->n_kw + n) * sizeof(**kw));
+	if (!*kw) {
+		return kp_tpl_fail_memory(I);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct kp_tv key, value;
+		kp_tv_dict_at(&v, i, &key, &value);
+		if (key.type != KP_TV_STR) {
+			return kp_tpl_fail(I, "keywords must be strings");
+		}
+		for (uint32_t k = 0; k < ret->n_kw; k++) {
+			if (kp_str_eq((*kw)[k].name, kp_tv_bytes(&key))) {
+				return kp_tpl_fail(I,
+					"got multiple values for keyword argument '%" KP_FMT "'",
+					KP_ARG((*kw)[k].name));
+			}
+		}
+		(*kw)[ret->n_kw++] = (struct kp_tpl_kw){ kp_tv_bytes(&key), value };
+	}
+	return kp_tpl_charge(I, (uint64_t)n * ret->n_kw / 4);
+}
+
+int kp_tpl_eval_args(struct kp_interp *I, struct kp_act *act, const struct kp_tpl_call *c,
+	const struct kp_tv *caller, struct kp_tpl_args *ret)
+{
+	*ret = (struct kp_tpl_args){ 0 };
+	uint32_t n_args = c ? c->n_args : 0, n_kw = (c ? c->n_kw : 0) + (caller != NULL);
+	if (!n_args && !n_kw && (!c || (!c->dyn_args && !c->dyn_kwargs))) {
+		return 0;
+	}
+	struct kp_tv *pos = kp_tpl_alloc(I, n_args, sizeof(*pos));
+	struct kp_tpl_kw *kw = n_kw ? kp_tpl_alloc(I, n_kw, sizeof(*kw)) : NULL;
+	if (!pos || (n_kw && !kw)) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < n_args; i++) {
+		if (kp_tpl_eval(I, act, c->args[i], &pos[i])) {
+			return -1;
+		}
+	}
+	ret->n_pos = n_args;
+	for (uint32_t i = 0; c && i < c->n_kw; i++) {
+		kw[i].name = c->kw_names[i];
+		if (kp_tpl_eval(I, act, c->kw_values[i], &kw[i].v)) {
+			return -1;
+		}
+		ret->n_kw++;
+	}
+	if (caller) {
+		kw[ret->n_kw++] = (struct kp_tpl_kw){ KP_S("caller"), *caller };
+	}
+	if (c && (c->dyn_args || c->dyn_kwargs) && add_dynamic(I, act, c, &pos, &kw, ret)) {
+		return -1;
+	}
+	ret->pos = pos;
+	ret->kw = kw;
+	return 0;
+}
+
+int kp_tpl_call_value(struct kp_interp *I, const struct kp_tv *callee,
+	const struct kp_tpl_args *args, struct kp_tv *ret)
+{
+	switch (callee->type) {
+	case KP_TV_MACRO:
+		return kp_tpl_call_macro(I, callee->macro, args, ret);
+	case KP_TV_METHOD:
+		return kp_tpl_invoke(I, callee->method->def, &callee->method->self, args, ret);
+	case KP_TV_FUNC:
+		return kp_tpl_invoke(I, callee->def, NULL, args, ret);
+	case KP_TV_LOOP:
+		if (args->n_pos != 1 || args->n_kw) {
+			return kp_tpl_fail(I, "loop() takes exactly one argument");
+		}
+		return kp_tpl_loop_recurse(I, callee->loop, &args->pos[0], ret);
+	case KP_TV_JOINER:
+		if (args->n_pos || args->n_kw) {
+			return kp_tpl_fail(I, "joiner takes no arguments when it is called");
+		}
+		*ret = callee->cycler->pos ? callee->cycler->items[0]
+					   : kp_tv_str(KP_S(""), KP_ORIGIN_TRUSTED);
+		callee->cycler->pos = 1;
+		return 0;
+	case KP_TV_UNDEF:
+		return kp_tpl_fail_undef(I, callee);
+	default:
+		return kp_tpl_fail(I, "'%s' object is not callable", kp_tv_type_name(callee));
+	}
+}
+
+int kp_tpl_eval_call(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,
+	const struct kp_tv *caller, struct kp_tv *ret)
+{
+	const struct kp_node *f = n->a;
+	struct kp_tv callee, obj;
+	struct kp_tpl_args args;
+	const struct kp_tpl_def *method = NULL;
+	if (f->op == KP_OP_GETATTR) { /* a method call needs no bound method */
+		if (kp_tpl_eval(I, act, f->a, &obj)) {
+			return -1;
+		}
+		method = obj.type == KP_TV_STR    ? f->def
+			 : obj.type == KP_TV_DICT ? f->dict_method
+						  : NULL;
+		method = method == &kp_tpl_method_unsafe ? NULL : method;
+		if (!method && kp_tpl_getattr(I, &obj, f->attr, &callee)) {
+			return -1;
+		}
+	} else if (kp_tpl_eval(I, act, f, &callee)) {
+		return -1;
+	}
+	if (!method && callee.type == KP_TV_UNDEF) { /* before the arguments are looked at */
+		return kp_tpl_fail_undef(I, &callee);
+	}
+	if (kp_tpl_eval_args(I, act, n->call, caller, &args)) {
+		return -1;
+	}
+	return method ? kp_tpl_invoke(I, method, &obj, &args, ret)
+		      : kp_tpl_call_value(I, &callee, &args, ret);
+}
+
+/* Filters written around a block: the innermost one gets the block's text. */
+int kp_tpl_eval_filters(struct kp_interp *I, struct kp_act *act, const struct kp_node *filters,
+	const struct kp_tv *text, struct kp_tv *ret)
+{
+	struct kp_tv x = *text;
+	struct kp_tpl_args args;
+	if (filters->a && kp_tpl_eval_filters(I, act, filters->a, text, &x)) {
+		return -1;
+	}
+	if (!filters->def) {
+		return kp_tpl_fail(I, "no filter named `%" KP_FMT "` found", KP_ARG(filters->name));
+	}
+	if (kp_tpl_eval_args(I, act, filters->call, NULL, &args)) {
+		return -1;
+	}
+	return kp_tpl_invoke(I, filters->def, &x, &args, ret);
+}
+
+/* --- printing ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Takes back what was printed from byte `mark` on. */
+static int take_back(struct kp_interp *I, uint32_t mark, struct kp_tv *ret)
+{
+	struct kp_tpl_buf *out = I->out, *b;
+	struct kp_tv all = { .type = KP_TV_STR, .flags = KP_TVF_MIXED, .n = out->n, .buf = out };
+	if (kp_tpl_buf_new(I, 0, &b) || kp_tpl_buf_add_sub(I, b, &all, mark, out->n)) {
+		return -1;
+	}
+	*ret = kp_tpl_buf_value(b);
+	out->n = mark;
+	while (out->n_runs && (out->n_runs > 1 ? out->runs[out->n_runs - 2].end : 0) >= mark) {
+		out->n_runs--;
+	}
+	if (out->n_runs) {
+		out->runs[out->n_runs - 1].end = mark;
+	}
+	return 0;
+}
+
+/* Prints strings one by one; what is no plain string makes it an ordinary sum. */
+static int emit_sum(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
+{
+	struct kp_tv acc, v;
+	uint32_t i = 1, mark = I->out->n;
+	if (kp_tpl_eval(I, act, n->items[0], &acc)) {
+		return -1;
+	}
+	if (acc.type == KP_TV_STR && !(acc.flags & KP_TVF_MARKUP)) {
+		for (v = acc;; i++) {
+			if (kp_tpl_buf_add_str(I, I->out, &v)) {
+				return -1;
+			}
+			if (i == n->n) {
+				return 0;
+			}
+			if (kp_tpl_eval(I, act, n->items[i], &v)) {
+				return -1;
+			}
+			if (v.type != KP_TV_STR || (v.flags & KP_TVF_MARKUP)) {
+				break;
+			}
+		}
+		if (take_back(I, mark, &acc) || kp_tpl_binary(I, KP_OP_ADD, &acc, &v, &acc)) {
+			return -1;
+		}
+		i++;
+	}
+	for (; i < n->n; i++) {
+		if (kp_tpl_eval(I, act, n->items[i], &v) ||
+			kp_tpl_binary(I, KP_OP_ADD, &acc, &v, &acc)) {
+			return -1;
+		}
+	}
+	return kp_tpl_print(I, I->out, &acc);
+}
+
+int kp_tpl_emit(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
+{
+	struct kp_tv v;
+	if (n->op == KP_OP_CONST && n->k.type == KP_TV_STR) {
+		return kp_tpl_buf_add(I, I->out, kp_tv_bytes(&n->k), KP_ORIGIN_TRUSTED);
+	}
+	if (n->op == KP_OP_ADD) {
+		return emit_sum(I, act, n);
+	}
+	if (n->op == KP_OP_CONCAT) {
+		for (uint32_t i = 0; i < n->n; i++) {
+			if (kp_tpl_eval(I, act, n->items[i], &v) || kp_tpl_print(I, I->out, &v)) {
+				return -1;
+			}
+		}
+		return 0;
+	}
+	return kp_tpl_eval(I, act, n, &v) || kp_tpl_print(I, I->out, &v) ? -1 : 0;
+}

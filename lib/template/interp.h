@@ -1,0 +1,207 @@
+/* The running render and what its parts offer each other. One kp_interp lives on the C stack of kp_template_render; all memory is
+   the caller's arena. Functions return 0 or -1 with I->err set, unless they say otherwise. */
+#ifndef KP_TEMPLATE_INTERP_H
+#define KP_TEMPLATE_INTERP_H
+
+#include "template/template.h"
+#include "template/value.h"
+
+struct kp_node;
+struct kp_tpl_call;
+
+enum {
+	KP_TPL_MAX_DEPTH = 1200,      /* of C recursion, in evaluated nodes */
+	KP_TPL_MAX_VALUE_DEPTH = 200, /* of nested values that are printed or compared */
+	KP_TPL_MAX_RANGE = 100000,    /* jinja2's sandbox */
+};
+
+/* The variables of one Python function: the template itself, a macro, a recursive loop, a loop's filter. */
+struct kp_act {
+	struct kp_act *parent; /* of the function that this one is written in */
+	struct kp_tv *slots;
+};
+
+struct kp_interp {
+	const struct kp_template *t;
+	struct kp_arena *a;
+	struct kp_err *err;
+	struct kp_tpl_buf *out; /* where output goes now */
+	struct kp_act *root;
+	const struct kp_tv *context; /* by the template's table of free names */
+	uint64_t steps;              /* left */
+	uint32_t depth, line;
+	size_t max_output;
+	int64_t now_wall_ns;
+};
+
+/* Arguments of a call. */
+struct kp_tpl_kw {
+	kp_str name;
+	struct kp_tv v;
+};
+struct kp_tpl_args {
+	const struct kp_tv *pos;
+	uint32_t n_pos, n_kw;
+	const struct kp_tpl_kw *kw;
+};
+
+/* A filter, test, method or global function. Exactly one of fn and vfn is set: fn gets one value per parameter (MISSING: not given),
+   vfn the arguments as they were written. `x` is what the filter, test or method works on; NULL for a global function. */
+enum { KP_TPL_MAX_PARAMS = 7 };
+struct kp_tpl_def {
+	const char *name;
+	int (*fn)(struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg,
+		struct kp_tv *ret);
+	int (*vfn)(struct kp_interp *I, const struct kp_tv *x, const struct kp_tpl_args *args,
+		struct kp_tv *ret);
+	uint8_t n_required, n_positional; /* positional-only parameters come first */
+	const char *params[KP_TPL_MAX_PARAMS];
+};
+struct kp_tpl_method {
+	const struct kp_tpl_def *def;
+	struct kp_tv self;
+};
+const struct kp_tpl_def *kp_tpl_filter(kp_str name);
+const struct kp_tpl_def *kp_tpl_test(kp_str name);
+const struct kp_tpl_def *kp_tpl_global(kp_str name);
+int kp_tpl_invoke(struct kp_interp *I, const struct kp_tpl_def *d, const struct kp_tv *x,
+	const struct kp_tpl_args *args, struct kp_tv *ret);
+
+/* Failing. All return -1. kp_tpl_fail: INVALID_ARGUMENT "render template: line L: ..." */
+int kp_tpl_fail(struct kp_interp *I, const char *fmt, ...) KP_PRINTF(2, 3);
+int kp_tpl_fail_undef(struct kp_interp *I, const struct kp_tv *undef); /* jinja2's UndefinedError */
+int kp_tpl_fail_memory(struct kp_interp *I);
+int kp_tpl_fail_steps(struct kp_interp *I);
+/* Takes n steps from the budget. */
+static inline int kp_tpl_charge(struct kp_interp *I, uint64_t n)
+{
+	if (KP_UNLIKELY(I->steps < n)) {
+		return kp_tpl_fail_steps(I);
+	}
+	I->steps -= n;
+	return 0;
+}
+/* count*size bytes from the arena, not zeroed, or NULL with the error set. */
+void *kp_tpl_alloc(struct kp_interp *I, size_t count, size_t size);
+
+/* --- buffers and strings (text.c) */
+int kp_tpl_buf_new(struct kp_interp *I, size_t cap, struct kp_tpl_buf **ret);
+int kp_tpl_buf_grow(struct kp_interp *I, struct kp_tpl_buf *b, size_t n);
+int kp_tpl_buf_run(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t end, uint8_t origin);
+static inline int kp_tpl_buf_add(
+	struct kp_interp *I, struct kp_tpl_buf *b, kp_str s, uint8_t origin)
+{
+	if (KP_UNLIKELY(s.n == 0)) {
+		return 0;
+	}
+	if (KP_UNLIKELY(b->cap - b->n < s.n) && kp_tpl_buf_grow(I, b, s.n)) {
+		return -1;
+	}
+	memcpy(b->p + b->n, s.p, s.n);
+	b->n += (uint32_t)s.n;
+	if (KP_LIKELY(b->n_runs && b->runs[b->n_runs - 1].origin == origin)) {
+		b->runs[b->n_runs - 1].end = b->n;
+		return 0;
+	}
+	return kp_tpl_buf_run(I, b, b->n, origin);
+}
+/* A string value, or bytes [from, to) of one, with their origins. */
+int kp_tpl_buf_add_str(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *s);
+int kp_tpl_buf_add_sub(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *s,
+	uint32_t from, uint32_t to);
+int kp_tpl_buf_fill(struct kp_interp *I, struct kp_tpl_buf *b, char c, size_t n, uint8_t origin);
+int kp_tpl_buf_cp(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t cp, uint8_t origin);
+/* The buffer as a value; it becomes the value's, but may still be appended to through values. */
+struct kp_tv kp_tpl_buf_value(struct kp_tpl_buf *b);
+/* Copies s into the arena. */
+int kp_tpl_str_dup(struct kp_interp *I, kp_str s, uint8_t origin, struct kp_tv *ret);
+int kp_tpl_str_sub(
+	struct kp_interp *I, const struct kp_tv *s, uint32_t from, uint32_t to, struct kp_tv *ret);
+int kp_tpl_str_concat(
+	struct kp_interp *I, const struct kp_tv *a, const struct kp_tv *b, struct kp_tv *ret);
+/* Origin of byte i, for callers that walk upwards: *cursor starts at 0. */
+uint8_t kp_tpl_str_origin(const struct kp_tv *s, uint32_t i, uint32_t *cursor);
+bool kp_tpl_is_ascii(kp_str s);
+/* Byte offset of code point `cp` (<= number of code points). */
+uint32_t kp_tpl_cp_offset(kp_str s, size_t cp);
+size_t kp_tpl_cp_count(kp_str s);
+/* markupsafe.escape of any value (text printed, & < > ' " escaped), result MARKUP. */
+int kp_tpl_escape(struct kp_interp *I, const struct kp_tv *v, struct kp_tv *ret);
+
+/* --- printing (repr.c, json.c) */
+int kp_tpl_print(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *v); /* str(v) */
+int kp_tpl_repr(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *v, uint32_t depth);
+int kp_tpl_to_str(
+	struct kp_interp *I, const struct kp_tv *v, struct kp_tv *ret); /* str(v) as a value */
+int kp_tpl_filter_tojson(
+	struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg, struct kp_tv *ret);
+
+/* --- iteration (iter.c) */
+struct kp_tpl_iter {
+	struct kp_tv src;
+	uint64_t pos;
+};
+/* -1: "'X' object is not iterable". */
+int kp_tpl_iter_init(struct kp_interp *I, const struct kp_tv *v, struct kp_tpl_iter *it);
+int kp_tpl_iter_next(
+	struct kp_interp *I, struct kp_tpl_iter *it, struct kp_tv *ret); /* 1, 0 the end, -1 */
+bool kp_tv_iterable(const struct kp_tv *v);
+/* len(v); -1 with no error set when v has none. */
+int64_t kp_tv_len(struct kp_interp *I, const struct kp_tv *v);
+/* list(v) into a new array. */
+int kp_tpl_collect(
+	struct kp_interp *I, const struct kp_tv *v, struct kp_tv **ret_items, uint32_t *ret_n);
+int kp_tpl_list_new(struct kp_interp *I, enum kp_tv_type type, const struct kp_tv *items,
+	uint32_t n, struct kp_tv *ret);
+
+/* A lazy iterator, like Python's generators: next gives 1, 0 at the end (for ever after), -1. Filters keep what they need in it. */
+struct kp_tpl_gen {
+	int (*next)(struct kp_interp *I, struct kp_tpl_gen *g, struct kp_tv *ret);
+	const char *type_name;
+	struct kp_tv x;          /* what the filter was applied to */
+	struct kp_tpl_args args; /* as written, kept alive */
+	const struct kp_tpl_def *def;
+	struct kp_tpl_iter it; /* over x, once started */
+	bool started, done, negate, by_attr;
+	int64_t i;
+	struct kp_tpl_dict *seen;
+	struct kp_tv *items;
+};
+int kp_tpl_gen_new(struct kp_interp *I,
+	int (*next)(struct kp_interp *, struct kp_tpl_gen *, struct kp_tv *), const struct kp_tv *x,
+	const struct kp_tpl_args *args, struct kp_tpl_gen **ret_gen, struct kp_tv *ret);
+/* reversed(v); -1 with no error set (I->err untouched) when v cannot be. */
+int kp_tpl_reversed(struct kp_interp *I, const struct kp_tv *v, struct kp_tv *ret);
+
+/* --- attributes and items (attr.c, slice.c) */
+int kp_tpl_getattr(struct kp_interp *I, const struct kp_tv *obj, kp_str name, struct kp_tv *ret);
+int kp_tpl_getitem(
+	struct kp_interp *I, const struct kp_tv *obj, const struct kp_tv *key, struct kp_tv *ret);
+int kp_tpl_slice(struct kp_interp *I, const struct kp_tv *obj, const struct kp_tv bounds[3],
+	struct kp_tv *ret);
+/* Method `name` of obj's type, NULL when it has none. kp_tpl_method_unsafe stands for all that would change their object. */
+const struct kp_tpl_def *kp_tpl_find_method(const struct kp_tv *obj, kp_str name);
+extern const struct kp_tpl_def kp_tpl_method_unsafe, kp_tpl_str_methods[];
+extern const size_t kp_tpl_n_str_methods;
+const struct kp_tpl_def *kp_tpl_other_method(const struct kp_tv *obj, kp_str name);
+struct kp_tv kp_tpl_undef_attr(const struct kp_tv *obj, kp_str name);
+/* A Python name like __class__ that every object answers to. */
+bool kp_tpl_is_dunder(kp_str name);
+
+/* --- operators (ops.c), evaluation (eval.c, exec.c) */
+int kp_tpl_binary(struct kp_interp *I, int op, const struct kp_tv *a, const struct kp_tv *b,
+	struct kp_tv *ret);
+int kp_tpl_unary(struct kp_interp *I, int op, const struct kp_tv *a, struct kp_tv *ret);
+int kp_tpl_eval(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
+int kp_tpl_call_value(struct kp_interp *I, const struct kp_tv *callee,
+	const struct kp_tpl_args *args, struct kp_tv *ret);
+int kp_tpl_call_macro(struct kp_interp *I, struct kp_tpl_macro *m, const struct kp_tpl_args *args,
+	struct kp_tv *ret);
+int kp_tpl_loop_recurse(struct kp_interp *I, struct kp_tpl_loop *loop, const struct kp_tv *iterable,
+	struct kp_tv *ret);
+int kp_tpl_loop_attr(struct kp_interp *I, const struct kp_tv *loop, kp_str name,
+	struct kp_tv *ret); /* 1 found, 0, -1 */
+int kp_tpl_loop_len(struct kp_interp *I, struct kp_tpl_loop *loop, int64_t *ret);
+
+#endif

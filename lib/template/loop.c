@@ -1,0 +1,300 @@
+/* DESIGN: for loops and the special variable `loop`. A loop reads its elements one by one from a source, which applies the
+   loop's own `if` lazily, as the generator that jinja2 writes for it does. Only a body that uses `loop` pays for one
+   (KP_NF_EXTENDED): it looks one element ahead for `last` and `nextitem`, and reads to the end when a length is asked that the
+   iterable does not know. A recursive loop is a function that returns its text. */
+#include "template/exec.h"
+
+/* What the loop's filter yields: the target again, built from what was unpacked. */
+static int target_value(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *target, struct kp_tv *ret)
+{
+	if (target->op == KP_OP_NAME) {
+		*ret = *kp_tpl_slot(act, target->ref);
+		return 0;
+	}
+	struct kp_tv *items = kp_tpl_alloc(I, target->n, sizeof(*items));
+	if (!items) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < target->n; i++) {
+		if (target_value(I, act, target->items[i], &items[i])) {
+			return -1;
+		}
+	}
+	*ret = (struct kp_tv){ .type = KP_TV_TUPLE, .n = target->n, .items = items };
+	return 0;
+}
+
+static int source_next(struct kp_interp *I, struct kp_tpl_source *s, struct kp_tv *ret)
+{
+	struct kp_tv ok;
+	int r;
+	if (KP_LIKELY(!s->loop)) {
+		return kp_tpl_iter_next(I, &s->it, ret);
+	}
+	if (!s->entered) {
+		s->entered = true;
+		kp_tpl_enter(I, &s->test, s->loop->frame3);
+	}
+	while ((r = kp_tpl_iter_next(I, &s->it, ret)) > 0) {
+		if (kp_tpl_assign(I, &s->test, s->loop->items[2], ret) ||
+			kp_tpl_eval(I, &s->test, s->loop->items[1], &ok)) {
+			return -1;
+		}
+		if (kp_tv_truth(&ok)) {
+			return target_value(I, &s->test, s->loop->items[2], ret) ? -1 : 1;
+		}
+	}
+	return r;
+}
+
+/* The next element of an extended loop, without moving on. */
+static int loop_peek(struct kp_interp *I, struct kp_tpl_loop *l, struct kp_tv *ret)
+{
+	if (l->has_rest) {
+		*ret = l->rest_pos < l->n_rest ? l->rest[l->rest_pos] : (struct kp_tv){ 0 };
+		return l->rest_pos < l->n_rest;
+	}
+	if (l->after.type == KP_TV_MISSING && !l->ended) {
+		int r = source_next(I, l->source, &l->after);
+		if (r <= 0) {
+			l->ended = true;
+			l->after.type = KP_TV_MISSING;
+			return r;
+		}
+	}
+	*ret = l->after;
+	return l->after.type != KP_TV_MISSING;
+}
+
+static int loop_next(struct kp_interp *I, struct kp_tpl_loop *l, struct kp_tv *ret)
+{
+	int r = loop_peek(I, l, ret);
+	if (r > 0) {
+		l->rest_pos += l->has_rest;
+		l->after.type = KP_TV_MISSING;
+		l->index0++;
+		l->before = l->current;
+		l->current = *ret;
+	}
+	return r;
+}
+
+int kp_tpl_loop_len(struct kp_interp *I, struct kp_tpl_loop *l, int64_t *ret)
+{
+	if (l->length < 0 && !l->source->loop && l->iterable.type != KP_TV_GEN) {
+		l->length = kp_tv_len(I, &l->iterable);
+	}
+	if (l->length < 0) { /* reads to the end */
+		struct kp_tv v, *rest = NULL;
+		uint32_t n = 0, cap = 0;
+		int r;
+		while ((r = loop_peek(I, l, &v)) > 0) {
+			if (n == cap) {
+				cap = cap ? cap * 2 : 16;
+				rest = kp_arena_grow(
+					I->a, rest, n * sizeof(*rest), cap * sizeof(*rest));
+				if (!rest) {
+					return kp_tpl_fail_memory(I);
+				}
+			}
+			rest[n++] = v;
+			l->after.type = KP_TV_MISSING;
+		}
+		if (r < 0) {
+			return -1;
+		}
+		l->has_rest = true;
+		l->rest = rest;
+		l->n_rest = n;
+		l->length = l->index0 + 1 + n;
+	}
+	*ret = l->length;
+	return 0;
+}
+
+static int bool_value(int r, bool is, struct kp_tv *ret)
+{
+	*ret = kp_tv_bool(is);
+	return r < 0 ? -1 : 1;
+}
+
+static int count_value(struct kp_interp *I, struct kp_tpl_loop *l, int64_t minus, bool from_length,
+	struct kp_tv *ret)
+{
+	int64_t n = 0;
+	if (from_length && kp_tpl_loop_len(I, l, &n)) {
+		return -1;
+	}
+	*ret = kp_tv_int(n - minus, KP_ORIGIN_TRUSTED);
+	return 1;
+}
+
+int kp_tpl_loop_attr(struct kp_interp *I, const struct kp_tv *v, kp_str name, struct kp_tv *ret)
+{
+	static const char *const names[] = { "index", "index0", "first", "last", "length",
+		"revindex", "revindex0", "previtem", "nextitem", "depth", "depth0" };
+	struct kp_tpl_loop *l = v->loop;
+	size_t i = 0;
+	int r;
+	while (i < KP_LEN(names) && !kp_str_eq(name, kp_str_c(names[i]))) {
+		i++;
+	}
+	switch (i) {
+	case 0:
+	case 1:
+		return count_value(I, l, -l->index0 - (i == 0), false, ret);
+	case 2:
+		return bool_value(0, l->index0 == 0, ret);
+	case 3:
+		r = loop_peek(I, l, ret);
+		return bool_value(r, r == 0, ret);
+	case 4:
+	case 5:
+	case 6:
+		return count_value(I, l,
+			i == 4   ? 0
+			: i == 5 ? l->index0
+				 : l->index0 + 1,
+			true, ret);
+	case 7:
+		*ret = l->index0 > 0
+			       ? l->before
+			       : kp_tv_undef(KP_UNDEF_HINT, KP_S("there is no previous item"));
+		return 1;
+	case 8:
+		r = loop_peek(I, l, ret);
+		if (r == 0) {
+			*ret = kp_tv_undef(KP_UNDEF_HINT, KP_S("there is no next item"));
+		}
+		return r < 0 ? -1 : 1;
+	case 9:
+	case 10:
+		return count_value(I, l, -l->depth0 - (i == 9), false, ret);
+	default:
+		return 0;
+	}
+}
+
+static int source_init(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,
+	const struct kp_tv *iterable, struct kp_tpl_source *s)
+{
+	*s = (struct kp_tpl_source){ .loop = n->items[1] ? n : NULL };
+	if (kp_tpl_iter_init(I, iterable, &s->it)) {
+		return -1;
+	}
+	/* The filter is written beside the loop, so its function's parent is the one around a recursive loop's own. */
+	struct kp_act *parent = n->flags & KP_NF_RECURSIVE ? act->parent : act;
+	return s->loop ? kp_tpl_act_new(I, parent, n->frame3->n_slots, &s->test) : 0;
+}
+
+static int loop_new(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,
+	const struct kp_tv *iterable, int64_t depth0, struct kp_tpl_source *local,
+	struct kp_tpl_loop **ret)
+{
+	struct kp_tpl_loop *l = kp_tpl_alloc(I, 1, sizeof(*l));
+	struct kp_tpl_source *s = kp_tpl_alloc(I, 1, sizeof(*s));
+	if (!l || !s) {
+		return -1;
+	}
+	*s = *local; /* the loop variable may outlive the loop */
+	*l = (struct kp_tpl_loop){ .source = s,
+		.iterable = *iterable,
+		.index0 = -1,
+		.length = -1,
+		.depth0 = depth0,
+		.node = n->flags & KP_NF_RECURSIVE ? n : NULL,
+		.parent = act->parent };
+	*ret = l;
+	return 0;
+}
+
+/* Runs the loop's body over the elements. `act` holds the loop's variables. */
+static int run_loop(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,
+	const struct kp_tv *iterable, int64_t depth0, enum kp_exec *ret)
+{
+	struct kp_tpl_source source;
+	struct kp_tpl_loop *l = NULL;
+	struct kp_tv item;
+	bool ran = false;
+	int r;
+	*ret = KP_EXEC_OK;
+	if (source_init(I, act, n, iterable, &source) ||
+		((n->flags & KP_NF_EXTENDED) &&
+			loop_new(I, act, n, iterable, depth0, &source, &l))) {
+		return -1;
+	}
+	while ((r = l ? loop_next(I, l, &item) : source_next(I, &source, &item)) > 0) {
+		if (l) {
+			act->slots[n->ref.slot] = (struct kp_tv){ .type = KP_TV_LOOP, .loop = l };
+		}
+		if (kp_tpl_assign(I, act, n->a, &item)) {
+			return -1;
+		}
+		kp_tpl_enter(I, act, n->frame);
+		enum kp_exec e = kp_tpl_exec(I, act, n->c);
+		if (e == KP_EXEC_ERR) {
+			return -1;
+		}
+		if (e == KP_EXEC_BREAK) {
+			break;
+		}
+		/* jinja2 notes at the end of the body that it ran, so a `continue` in every round lets the else branch run. */
+		ran |= e == KP_EXEC_OK;
+	}
+	if (r < 0) {
+		return -1;
+	}
+	if (!(n->flags & KP_NF_RECURSIVE) || n->items[0]) {
+		kp_tpl_leave(act, n->frame);
+	}
+	if (n->items[0] && !ran) {
+		kp_tpl_enter(I, act, n->frame2);
+		*ret = kp_tpl_exec(I, act, n->items[0]);
+		kp_tpl_leave(act, n->frame2);
+	}
+	return *ret == KP_EXEC_ERR ? -1 : 0;
+}
+
+/* A recursive loop is a function that returns its text. */
+static int run_recursive(struct kp_interp *I, struct kp_act *parent, const struct kp_node *n,
+	const struct kp_tv *iterable, int64_t depth0, struct kp_tv *ret)
+{
+	struct kp_tpl_buf *saved = I->out, *b;
+	struct kp_act *act = kp_tpl_alloc(I, 1, sizeof(*act));
+	enum kp_exec e;
+	if (!act || kp_tpl_act_new(I, parent, n->loop_slots, act) || kp_tpl_buf_new(I, 0, &b)) {
+		return -1;
+	}
+	I->out = b;
+	int r = run_loop(I, act, n, iterable, depth0, &e);
+	I->out = saved;
+	*ret = kp_tpl_buf_value(b);
+	return r;
+}
+
+int kp_tpl_loop_recurse(
+	struct kp_interp *I, struct kp_tpl_loop *l, const struct kp_tv *iterable, struct kp_tv *ret)
+{
+	if (!l->node) {
+		return kp_tpl_fail(
+			I, "The loop must have the 'recursive' marker to be called recursively.");
+	}
+	return run_recursive(I, l->parent, l->node, iterable, l->depth0 + 1, ret);
+}
+
+enum kp_exec kp_tpl_exec_for(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
+{
+	struct kp_tv iterable, text;
+	enum kp_exec e = KP_EXEC_OK;
+	if (kp_tpl_eval(I, act, n->b, &iterable)) {
+		return KP_EXEC_ERR;
+	}
+	if (n->flags & KP_NF_RECURSIVE) {
+		return run_recursive(I, act, n, &iterable, 0, &text) ||
+				       kp_tpl_buf_add_str(I, I->out, &text)
+			       ? KP_EXEC_ERR
+			       : KP_EXEC_OK;
+	}
+	return run_loop(I, act, n, &iterable, 0, &e) ? KP_EXEC_ERR : e;
+}

@@ -1,0 +1,114 @@
+"""The reference: transformers' own Jinja environment, and the program under test beside it."""
+
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import warnings
+
+import jinja2
+from transformers.utils import chat_template_utils
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = os.environ.get("KP_BUILD", "build/debug")
+NOW = datetime.datetime(2026, 2, 28, 15, 4, 5, 678901)
+NOW_NS = int(NOW.replace(tzinfo=datetime.timezone.utc).timestamp()) * 1_000_000_000 + 678_901_000
+
+warnings.filterwarnings("ignore", category=SyntaxWarning)
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+
+class Clock(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return NOW
+
+
+chat_template_utils.datetime = Clock  # what strftime_now asks
+
+
+class Refused(Exception):
+    """The template called raise_exception."""
+
+
+class Failed(Exception):
+    """Anything else: does not compile, or fails while rendering."""
+
+
+_compiled = {}
+
+
+def reference(source, variables):
+    """Text, or Refused, or Failed."""
+    if source not in _compiled:
+        if len(_compiled) > 500:
+            _compiled.clear()
+        try:
+            _compiled[source] = chat_template_utils._cached_compile_jinja_template(source)
+        except Exception as e:
+            _compiled[source] = e
+    template = _compiled[source]
+    if isinstance(template, Exception):
+        raise Failed(f"{type(template).__name__}: {template}")
+    try:
+        text = template.render(**json.loads(json.dumps(variables)))
+        text.encode()
+        return text
+    except jinja2.exceptions.TemplateError as e:
+        if type(e) is jinja2.exceptions.TemplateError:
+            raise Refused(str(e)) from None
+        raise Failed(f"{type(e).__name__}: {e}") from None
+    except Exception as e:
+        raise Failed(f"{type(e).__name__}: {e}") from None
+
+
+def one_line(text):
+    """An error text as kp_err carries it."""
+    text = "".join("?" if ord(c) < 0x20 or ord(c) == 0x7F else c for c in text)
+    return text.encode()[:399].decode(errors="ignore")
+
+
+class Renderer:
+    """tests/tools/template_render over pipes."""
+
+    def __init__(self, program=None):
+        program = program or ROOT / BUILD / "tests/tools/template_render"
+        self.p = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.stdout.close()
+        return self.p.wait(timeout=30)
+
+    def ask(self, source, variables, **options):
+        request = {"source": source, "vars": variables, "now": NOW_NS, **options}
+        self.p.stdin.write(json.dumps(request, ensure_ascii=False).encode() + b"\n")
+        self.p.stdin.flush()
+        line = self.p.stdout.readline()
+        if not line:
+            raise AssertionError(f"template_render died ({self.p.wait(timeout=30)}) on {source!r} with {variables!r}")
+        return json.loads(line)
+
+    def render(self, source, variables, **options):
+        """As reference()."""
+        answer = self.ask(source, variables, **options)
+        if "text" in answer:
+            return answer["text"]
+        if answer["error"].startswith(("render template: ", "compile template: ")) or answer["code"] != "INVALID_ARGUMENT":
+            raise Failed(answer["error"])
+        raise Refused(answer["error"])
+
+
+def outcome(render, *args, **kwargs):
+    """(kind, text) where kind is text, refused or failed; the text of a failure is not compared."""
+    try:
+        return "text", render(*args, **kwargs)
+    except Refused as e:
+        return "refused", one_line(str(e))
+    except Failed as e:
+        return "failed", str(e)
+
+
+def same(ours, theirs):
+    return ours[0] == theirs[0] and (ours[0] == "failed" or ours[1] == theirs[1])

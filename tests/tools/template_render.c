@@ -1,0 +1,111 @@
+/* Renders chat templates for the oracle tests. One JSON object a line on stdin:
+     {"source": "...", "vars": {...}, "origins": {"name": "client"|"assistant"}, "now": nanoseconds, "steps": n, "output": n, "memory": n}
+   and one a line on stdout: {"text": "...", "runs": [[end, origin], ...]} or {"error": "...", "code": "INVALID_ARGUMENT"}. The last compiled
+   source is kept. Variables without an origin are trusted. */
+#include "json/value.h"
+#include "json/write.h"
+#include "template/template.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_LINE = 64 << 20, MAX_VARS = 64 };
+
+static uint64_t number(const struct kp_jv *v, const char *key, uint64_t missing)
+{
+	const struct kp_jv *m = kp_jv_get(v, kp_str_c(key));
+	uint64_t n;
+	return kp_jv_is(m, KP_JSON_NUMBER) && kp_str_u64(m->s, UINT64_MAX, &n) ? n : missing;
+}
+
+static enum kp_origin origin_of(const struct kp_jv *origins, kp_str name)
+{
+	kp_str o = kp_jv_str(origins, name);
+	return kp_str_eq(o, KP_S("client"))      ? KP_ORIGIN_CLIENT
+	       : kp_str_eq(o, KP_S("assistant")) ? KP_ORIGIN_ASSISTANT
+						 : KP_ORIGIN_TRUSTED;
+}
+
+static void answer_error(struct kp_buf *out, const struct kp_err *err)
+{
+	kp_buf_lit(out, "{\"error\":");
+	kp_json_w_str(out, kp_str_c(err->msg));
+	kp_buf_printf(out, ",\"code\":\"%s\"}\n", kp_code_name(err->code));
+}
+
+static void answer_text(struct kp_buf *out, const struct kp_text *text)
+{
+	kp_buf_lit(out, "{\"text\":");
+	kp_json_w_str(out, text->s);
+	kp_buf_lit(out, ",\"runs\":[");
+	for (size_t i = 0; i < text->n_runs; i++) {
+		kp_buf_printf(
+			out, "%s[%u,%u]", i ? "," : "", text->runs[i].end, text->runs[i].origin);
+	}
+	kp_buf_lit(out, "]}\n");
+}
+
+static void answer(kp_str line, struct kp_template **t, struct kp_buf *source, struct kp_buf *out)
+{
+	KP_AUTO(arena) struct kp_arena *in = kp_arena_create(1U << 30);
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_jv req;
+	if (kp_jv_parse(line, in, &req, &err)) {
+		answer_error(out, &err);
+		return;
+	}
+	kp_str src = kp_jv_str(&req, KP_S("source"));
+	if (!*t || !kp_str_eq(src, kp_buf_str(source))) {
+		kp_template_destroy(*t);
+		*t = NULL;
+		kp_buf_reset(source);
+		kp_buf_add(source, src);
+		if (kp_template_compile(src, t, &err)) {
+			answer_error(out, &err);
+			return;
+		}
+	}
+	const struct kp_jv *vars = kp_jv_get(&req, KP_S("vars")),
+			   *origins = kp_jv_get(&req, KP_S("origins"));
+	struct kp_template_var v[MAX_VARS];
+	struct kp_template_opts opts = { .vars = v,
+		.now_wall_ns = (int64_t)number(&req, "now", 0),
+		.max_steps = number(&req, "steps", 0),
+		.max_output = number(&req, "output", 0) };
+	for (uint32_t i = 0; kp_jv_is(vars, KP_JSON_OBJECT) && i < vars->n && i < MAX_VARS; i++) {
+		v[i] = (struct kp_template_var){ vars->members[i].key, &vars->members[i].value,
+			origin_of(origins, vars->members[i].key) };
+		opts.n_vars = i + 1;
+	}
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(number(&req, "memory", 1U << 30));
+	struct kp_text text;
+	if (kp_template_render(*t, &opts, a, &text, &err)) {
+		answer_error(out, &err);
+	} else {
+		answer_text(out, &text);
+	}
+}
+
+int main(void)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	struct kp_template *t = NULL;
+	struct kp_buf source, out;
+	kp_buf_init(&source, MAX_LINE);
+	kp_buf_init(&out, 1U << 30);
+	while ((n = getline(&line, &cap, stdin)) > 0) {
+		kp_buf_reset(&out);
+		answer(kp_str_n(line, (size_t)n), &t, &source, &out);
+		if (!kp_buf_ok(&out) || fwrite(out.p, 1, out.n, stdout) != out.n ||
+			fflush(stdout)) {
+			return 1;
+		}
+	}
+	kp_template_destroy(t);
+	kp_buf_fini(&source);
+	kp_buf_fini(&out);
+	free(line);
+	return 0;
+}
