@@ -10,6 +10,9 @@ include mk/oracle.mk
 include mk/gen.mk
 include mk/bench.mk
 
+# Everything of a variant: programs, tests, fuzz targets, the tests' own programs.
+everything: all $(UNIT_BIN) $(FUZZ_BIN) $(TOOL_BIN) $(ORACLE_SRC:%.c=$(B)/%)
+
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile mk/*.mk
 	@echo "  variables: V=release|debug|asan|fuzz  CC=gcc|clang  M=<module>  VERBOSE=1  WERROR=0"
@@ -26,4 +29,4 @@ format: ## clang-format over all C sources
 clean: ## remove build/ except the Python environments
 	rm -rf build/bin build/release build/debug build/asan build/tsan build/clang build/fuzz build/test
 
-.PHONY: help demo deps format clean
+.PHONY: everything help demo deps format clean
