@@ -13,7 +13,7 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 	char status[16];
 	snprintf(status, sizeof(status), "%d", http_status);
 	kp_str model = f->model ? kp_str_c(f->model->name) : KP_S("");
-	const struct kp_label labels[] = { { "api", kp_str_c(f->api) }, { "model", model },
+	const struct kp_label labels[] = { { "api", kp_str_c(f->api->name) }, { "model", model },
 		{ "code", kp_str_c(status) } };
 	uint64_t prompt = 0;
 	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_requests_total",

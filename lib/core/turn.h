@@ -42,6 +42,7 @@ struct kp_turn {
 
 	struct kp_sampling sampling;
 	bool stream, include_usage;
+	bool return_token_strs;	/* tokenize */
 	bool want_logprobs; /* sampling.logprobs alternatives are shown too */
 };
 

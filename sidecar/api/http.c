@@ -123,6 +123,13 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 		kp_error_reply(s, &err);
 		return;
 	}
+	kp_str coding = kp_header_get(r->headers, r->n_headers, KP_S("content-encoding"));
+	if (coding.n && !kp_str_ieq(coding, KP_S("identity"))) {
+		kp_err_set(
+			&err, KP_UNSUPPORTED_MEDIA, "compressed request bodies are not supported");
+		kp_error_reply(s, &err);
+		return;
+	}
 	struct kp_api_call *c = kp_new(struct kp_api_call);
 	c->l = l;
 	c->stream = s;

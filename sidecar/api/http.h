@@ -36,6 +36,10 @@ void kp_api_completions(struct kp_api_call *c);
 void kp_api_tokenize(struct kp_api_call *c);
 void kp_api_detokenize(struct kp_api_call *c);
 
+struct kp_flow_api;
+/* Makes the call a flow of that API and runs it. */
+void kp_api_start(struct kp_api_call *c, const struct kp_flow_api *api);
+
 /* 200 application/json. */
 void kp_api_json(struct kp_stream *s, const struct kp_buf *body);
 

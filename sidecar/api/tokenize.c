@@ -1,7 +1,5 @@
-/* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM): the gateway's own
-   text stack, no engine. Bodies are small or rare, so they are served on the loop; the size of the
-   text is bounded by the body. */
-#include "base/clock.h"
+/* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM): flows that need no
+   engine. Their last stage answers: the ids of the prompt, or the text of the ids. */
 #include "json/write.h"
 #include "sidecar/api/errors.h"
 #include "sidecar/api/http.h"
@@ -11,201 +9,228 @@
 
 #include <stdio.h>
 
+enum { MAX_ANSWER = 256 << 20 };
+
 struct ask {
-	struct kp_turn turn;
-	bool has_prompt, has_messages, has_tokens, has_add_special, add_special, return_token_strs;
-	kp_str prompt;
-	struct kp_ids ids;
+	struct kp_json j;
+	struct kp_turn *turn;
+	struct kp_prompt *prompt;
+	bool has_prompt, has_messages, has_tokens, has_add_special;
 };
 
-static int read_tokens(struct kp_json *j, struct ask *a, struct kp_err *err)
+static int read_tokens(struct ask *a, struct kp_err *err)
 {
+	size_t cap = 256, n = 0;
+	kp_id *ids = kp_arena_alloc(a->turn->arena, cap * sizeof(*ids));
 	int more;
 	a->has_tokens = true;
-	if (kp_json_array(j, err)) {
+	if (kp_json_array(&a->j, err)) {
 		return -1;
 	}
-	while ((more = kp_json_element(j, err)) > 0) {
+	while (ids && (more = kp_json_element(&a->j, err)) > 0) {
 		int64_t id;
-		if (kp_json_i64(j, 0, INT32_MAX, &id, err)) {
+		if (kp_json_i64(&a->j, 0, INT32_MAX, &id, err)) {
 			return -1;
 		}
-		kp_ids_add(&a->ids, (kp_id)id);
+		if (n == cap) {
+			ids = kp_arena_grow(
+				a->turn->arena, ids, cap * sizeof(*ids), 2 * cap * sizeof(*ids));
+			cap *= 2;
+		}
+		if (ids) {
+			ids[n++] = (kp_id)id;
+		}
 	}
+	if (!ids) {
+		return kp_arena_full(err, "tokens");
+	}
+	*a->prompt = (struct kp_prompt){ .ids = ids, .n_ids = n };
 	return more;
 }
 
-static int read_member(
-	struct kp_json *j, kp_str name, bool is_detokenize, struct ask *a, struct kp_err *err)
+static int unknown(struct ask *a, struct kp_err *err)
 {
-	if (kp_str_eq(name, KP_S("model"))) {
-		return kp_json_string(j, &a->turn.model, err);
-	}
-	if (is_detokenize && kp_str_eq(name, KP_S("tokens"))) {
-		return read_tokens(j, a, err);
-	}
-	if (!is_detokenize && kp_str_eq(name, KP_S("prompt"))) {
-		a->has_prompt = true;
-		return kp_json_string(j, &a->prompt, err);
-	}
-	if (!is_detokenize && kp_str_eq(name, KP_S("messages"))) {
-		a->has_messages = true;
-		return kp_messages_read(j, &a->turn, err);
-	}
-	if (!is_detokenize && kp_str_eq(name, KP_S("add_special_tokens"))) {
-		a->has_add_special = true;
-		return kp_json_bool(j, &a->add_special, err);
-	}
-	if (!is_detokenize && kp_str_eq(name, KP_S("return_token_strs"))) {
-		return kp_json_bool(j, &a->return_token_strs, err);
-	}
-	if (!is_detokenize && kp_str_eq(name, KP_S("add_generation_prompt"))) {
-		return kp_json_bool(j, &a->turn.chat.add_generation_prompt, err);
-	}
-	if (!is_detokenize && kp_str_eq(name, KP_S("continue_final_message"))) {
-		return kp_json_bool(j, &a->turn.chat.continue_final_message, err);
-	}
-	if (!is_detokenize && kp_str_eq(name, KP_S("chat_template_kwargs"))) {
-		return kp_params_kwargs(j, &a->turn, err);
-	}
-	kp_json_fail(j, err, "unknown parameter");
+	kp_json_fail(&a->j, err, "unknown parameter");
 	err->reason = "unknown_parameter";
 	return -1;
 }
 
-static int read_ask(kp_str body, bool is_detokenize, struct ask *a, struct kp_err *err)
+static int read_tokenize_member(struct ask *a, kp_str name, struct kp_err *err)
 {
-	struct kp_json j;
+	struct kp_turn *t = a->turn;
+	if (kp_str_eq(name, KP_S("model"))) {
+		return kp_json_string(&a->j, &t->model, err);
+	}
+	if (kp_str_eq(name, KP_S("prompt"))) {
+		a->has_prompt = true;
+		return kp_json_string(&a->j, &a->prompt->text, err);
+	}
+	if (kp_str_eq(name, KP_S("messages"))) {
+		a->has_messages = true;
+		return kp_messages_read(&a->j, t, err);
+	}
+	if (kp_str_eq(name, KP_S("add_special_tokens"))) {
+		a->has_add_special = true;
+		return kp_json_bool(&a->j, &t->add_special_tokens, err);
+	}
+	if (kp_str_eq(name, KP_S("return_token_strs"))) {
+		return kp_json_bool(&a->j, &t->return_token_strs, err);
+	}
+	if (kp_str_eq(name, KP_S("add_generation_prompt"))) {
+		return kp_json_bool(&a->j, &t->chat.add_generation_prompt, err);
+	}
+	if (kp_str_eq(name, KP_S("continue_final_message"))) {
+		return kp_json_bool(&a->j, &t->chat.continue_final_message, err);
+	}
+	if (kp_str_eq(name, KP_S("chat_template_kwargs"))) {
+		return kp_params_kwargs(&a->j, t, err);
+	}
+	return unknown(a, err);
+}
+
+static int read_detokenize_member(struct ask *a, kp_str name, struct kp_err *err)
+{
+	if (kp_str_eq(name, KP_S("model"))) {
+		return kp_json_string(&a->j, &a->turn->model, err);
+	}
+	return kp_str_eq(name, KP_S("tokens")) ? read_tokens(a, err) : unknown(a, err);
+}
+
+static int read_members(struct ask *a, kp_str body, struct kp_turn *turn,
+	int (*member)(struct ask *a, kp_str name, struct kp_err *err), struct kp_err *err)
+{
 	kp_str name;
 	int more;
-	kp_json_init(&j, body, a->turn.arena);
-	if (kp_json_object(&j, err)) {
+	a->turn = turn;
+	a->prompt = kp_arena_new(turn->arena, struct kp_prompt);
+	turn->prompts = a->prompt;
+	turn->n_prompts = 1;
+	turn->sampling.n = 1;
+	kp_json_init(&a->j, body, turn->arena);
+	if (kp_json_object(&a->j, err)) {
 		return -1;
 	}
-	while ((more = kp_json_member(&j, &name, err)) > 0) {
-		int null = kp_json_try_null(&j, err);
-		if (null < 0 || (null == 0 && read_member(&j, name, is_detokenize, a, err))) {
+	while ((more = kp_json_member(&a->j, &name, err)) > 0) {
+		int null = kp_json_try_null(&a->j, err);
+		if (null < 0 || (null == 0 && member(a, name, err))) {
 			return -1;
 		}
 	}
-	if (more < 0 || kp_json_end(&j, err)) {
+	if (more < 0 || kp_json_end(&a->j, err)) {
 		return -1;
 	}
-	if (!a->turn.model.p) {
-		return kp_err_param(err, "model", "`model`: missing");
+	return turn->model.p ? 0 : kp_err_param(err, "model", "`model`: missing");
+}
+
+static int read_tokenize(kp_str body, struct kp_turn *turn, struct kp_err *err)
+{
+	struct ask a = { .has_prompt = false };
+	turn->chat.add_generation_prompt = true;
+	if (read_members(&a, body, turn, read_tokenize_member, err)) {
+		return -1;
 	}
-	if (is_detokenize) {
-		return a->has_tokens ? 0 : kp_err_param(err, "tokens", "`tokens`: missing");
-	}
-	if (a->has_prompt == a->has_messages) {
-		return kp_err_param(err, a->has_prompt ? "messages" : "prompt",
+	if (a.has_prompt == a.has_messages) {
+		return kp_err_param(err, a.has_prompt ? "messages" : "prompt",
 			"give either `prompt` or `messages`");
 	}
-	if (a->turn.chat.continue_final_message) {
-		a->turn.chat.add_generation_prompt = false;
+	turn->kind = a.has_messages ? KP_TURN_CHAT : KP_TURN_COMPLETION;
+	if (!a.has_add_special) {
+		turn->add_special_tokens = a.has_prompt;
+	}
+	if (turn->chat.continue_final_message) {
+		turn->chat.add_generation_prompt = false;
 	}
 	return 0;
 }
 
-static int encode(
-	struct kp_gwloop *l, const struct kp_revision *r, struct ask *a, struct kp_err *err)
+static int read_detokenize(kp_str body, struct kp_turn *turn, struct kp_err *err)
 {
-	struct kp_encode_opts opts = { .add_special = a->has_add_special ? a->add_special
-									 : a->has_prompt };
-	struct kp_text text = kp_text_trusted(a->prompt);
-	if (a->has_messages) {
-		opts.policy = r->text->policy;
-		if (kp_text_stack_render(
-			    r->text, &a->turn, a->turn.created_s * KP_NS_PER_S, &text, err)) {
-			return -1;
-		}
+	struct ask a = { .has_prompt = false };
+	if (read_members(&a, body, turn, read_detokenize_member, err)) {
+		return -1;
 	}
-	return kp_tokenizer_encode(r->text->tokenizer, l->scratch, &text, &opts, &a->ids, err);
+	return a.has_tokens ? 0 : kp_err_param(err, "tokens", "`tokens`: missing");
 }
 
-static void put_tokens(struct kp_buf *out, const struct kp_revision *r, const struct ask *a)
+static void put_tokens(struct kp_buf *out, const struct kp_flow *f)
 {
-	kp_buf_lit(out, "{\"count\":");
-	kp_buf_u64(out, a->ids.n);
-	kp_buf_lit(out, ",\"max_model_len\":");
-	if (r->max_context) {
-		kp_buf_u64(out, r->max_context);
+	const struct kp_ids *ids = &f->prompts[0].ids;
+	kp_buf_printf(out, "{\"count\":%zu,\"max_model_len\":", ids->n);
+	if (f->revision->max_context) {
+		kp_buf_u64(out, f->revision->max_context);
 	} else {
 		kp_buf_lit(out, "null");
 	}
 	kp_buf_lit(out, ",\"tokens\":[");
-	for (size_t i = 0; i < a->ids.n; i++) {
+	for (size_t i = 0; i < ids->n; i++) {
 		if (i) {
 			kp_buf_addc(out, ',');
 		}
-		kp_buf_u64(out, a->ids.p[i]);
+		kp_buf_u64(out, ids->p[i]);
 	}
 	kp_buf_lit(out, "],\"token_strs\":");
-	if (!a->return_token_strs) {
-		kp_buf_lit(out, "null}");
-		return;
+	for (size_t i = 0; f->turn.return_token_strs && i < ids->n; i++) {
+		kp_buf_addc(out, i ? ',' : '[');
+		kp_json_w_str(
+			out, kp_tokenizer_token_bytes(f->revision->text->tokenizer, ids->p[i]));
 	}
-	kp_buf_addc(out, '[');
-	for (size_t i = 0; i < a->ids.n; i++) {
-		kp_buf_addz(out, i ? "," : "");
-		kp_json_w_str(out, kp_tokenizer_token_bytes(r->text->tokenizer, a->ids.p[i]));
-	}
-	kp_buf_lit(out, "]}");
+	kp_buf_addz(out, !f->turn.return_token_strs ? "null}" : ids->n ? "]}" : "[]}");
 }
 
-static int answer(struct kp_api_call *c, bool is_detokenize, struct ask *a, struct kp_buf *out,
-	struct kp_err *err)
+static enum kp_step reply(struct kp_flow *f, const struct kp_buf *out, struct kp_err *err)
 {
-	const struct kp_model *m;
-	if (read_ask(kp_buf_str(&c->body), is_detokenize, a, err) ||
-		!(m = kp_gwloop_model(c->l, a->turn.model, err))) {
-		return -1;
+	if (kp_buf_finish(out, "answer", err)) {
+		return KP_STEP_FAIL;
 	}
-	const struct kp_revision *r = kp_model_text_revision(m);
-	if (!is_detokenize) {
-		if (encode(c->l, r, a, err)) {
-			return -1;
-		}
-		put_tokens(out, r, a);
-		return 0;
-	}
-	KP_AUTO(buf) struct kp_buf text;
-	kp_buf_init(&text, 64 << 20);
-	if (kp_tokenizer_decode(r->text->tokenizer, a->ids.p, a->ids.n, false, &text, err)) {
-		snprintf(err->param, sizeof(err->param), "tokens");
-		return -1;
-	}
-	kp_buf_lit(out, "{\"prompt\":");
-	kp_json_w_str(out, kp_buf_str(&text));
-	kp_buf_addc(out, '}');
-	return kp_buf_finish(&text, "text", err);
+	kp_flow_reply(f, kp_buf_str(out));
+	return KP_STEP_NEXT;
 }
 
-static void serve(struct kp_api_call *c, bool is_detokenize)
+static enum kp_step answer_tokens(struct kp_flow *f, struct kp_err *err)
 {
-	struct ask a = { .turn = { .kind = KP_TURN_CHAT,
-				 .created_s = kp_wall_ns() / KP_NS_PER_S,
-				 .chat = { .add_generation_prompt = true } } };
-	struct kp_err err;
 	KP_AUTO(buf) struct kp_buf out;
-	kp_buf_init(&out, 256 << 20);
-	kp_ids_init(&a.ids, KP_FLOW_MAX_PROMPT_IDS);
-	a.turn.arena = kp_arena_create(KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * c->body.n);
-	if (answer(c, is_detokenize, &a, &out, &err)) {
-		kp_error_reply(c->stream, &err);
-	} else {
-		kp_api_json(c->stream, &out);
-	}
-	kp_ids_fini(&a.ids);
-	kp_arena_destroy(a.turn.arena);
+	kp_buf_init(&out, MAX_ANSWER);
+	put_tokens(&out, f);
+	return reply(f, &out, err);
 }
+
+static enum kp_step answer_text(struct kp_flow *f, struct kp_err *err)
+{
+	const struct kp_prompt *p = &f->turn.prompts[0];
+	KP_AUTO(buf) struct kp_buf text;
+	KP_AUTO(buf) struct kp_buf out;
+	kp_buf_init(&text, MAX_ANSWER);
+	kp_buf_init(&out, MAX_ANSWER);
+	if (kp_tokenizer_decode(
+		    f->revision->text->tokenizer, p->ids, p->n_ids, false, &text, err)) {
+		snprintf(err->param, sizeof(err->param), "tokens");
+		err->code = KP_INVALID_ARGUMENT;
+		return KP_STEP_FAIL;
+	}
+	kp_buf_lit(&out, "{\"prompt\":");
+	kp_json_w_str(&out, kp_buf_str(&text));
+	kp_buf_addc(&out, '}');
+	out.failed |= text.failed;
+	return reply(f, &out, err);
+}
+
+static const struct kp_stage tokenize_stages[] = { { "admit", kp_stage_admit },
+	{ "read", kp_stage_read }, { "resolve", kp_stage_resolve }, { "prompt", kp_stage_prompt },
+	{ "answer", answer_tokens }, { NULL, NULL } };
+static const struct kp_stage detokenize_stages[] = { { "admit", kp_stage_admit },
+	{ "read", kp_stage_read }, { "resolve", kp_stage_resolve }, { "answer", answer_text },
+	{ NULL, NULL } };
+static const struct kp_flow_api tokenize = { "tokenize", "tok-", KP_TURN_NONE, read_tokenize,
+	tokenize_stages, NULL, NULL };
+static const struct kp_flow_api detokenize = { "detokenize", "detok-", KP_TURN_NONE,
+	read_detokenize, detokenize_stages, NULL, NULL };
 
 void kp_api_tokenize(struct kp_api_call *c)
 {
-	serve(c, false);
+	kp_api_start(c, &tokenize);
 }
 
 void kp_api_detokenize(struct kp_api_call *c)
 {
-	serve(c, true);
+	kp_api_start(c, &detokenize);
 }

@@ -104,6 +104,7 @@ struct suspect {
 static void on_suspect(struct kp_msg *msg)
 {
 	struct suspect *s = KP_CONTAINER(msg, struct suspect, msg);
+	atomic_store(&s->e->suspected, false);
 	kp_engines_suspect(s->c->engines, s->e);
 	kp_endpoint_unref(s->e);
 	kp_mem_free(s);
@@ -111,9 +112,8 @@ static void on_suspect(struct kp_msg *msg)
 
 void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e)
 {
-	int routable = KP_ENDPOINT_ROUTABLE;
-	if (!atomic_compare_exchange_strong(&e->state, &routable, (int)KP_ENDPOINT_DOWN)) {
-		return; /* known already */
+	if (atomic_exchange(&e->suspected, true)) {
+		return; /* under way */
 	}
 	struct suspect *s = kp_new(struct suspect);
 	*s = (struct suspect){ .msg = { .run = on_suspect }, .c = c, .e = kp_endpoint_ref(e) };

@@ -21,10 +21,11 @@ const char *kp_endpoint_state_name(enum kp_endpoint_state s);
  * that name it. */
 struct kp_endpoint {
 	struct kp_refcount ref;
-	char *key;            /* "default/demo/0/127.0.0.1:50051" */
-	char *address;        /* "127.0.0.1:50051" */
-	atomic_int state;     /* enum kp_endpoint_state; the control thread and, on a failed call, a
-				 loop (to DOWN) write it */
+	char *key;        /* "default/demo/0/127.0.0.1:50051" */
+	char *address;    /* "127.0.0.1:50051" */
+	atomic_int state; /* enum kp_endpoint_state; the control thread writes it */
+	atomic_bool
+		suspected;    /* a call failed as if it were gone; the control thread will ask it */
 	atomic_int in_flight; /* generations running there through this gateway */
 	atomic_uint vocab_size; /* as the engine said, 0: not known */
 };

@@ -5,34 +5,48 @@
 #include "sidecar/flow/flow.h"
 
 #include "base/clock.h"
+#include "base/rand.h"
 #include "obs/log.h"
 #include "sidecar/api/errors.h"
 #include "sidecar/metrics.h"
 
-static const struct {
-	const char *name;
-	enum kp_step (*run)(struct kp_flow *f, struct kp_err *err);
-} stages[] = {
+const struct kp_stage kp_generate_stages[] = {
 	{ "admit", kp_stage_admit }, /* limits, before anything costs */
+	{ "read", kp_stage_read },   /* JSON to turn */
 	{ "resolve",
-		kp_stage_resolve }, /* model -> pool -> revision: template, tokenizer, endpoints */
+		kp_stage_resolve },    /* model -> pool -> revision: template, tokenizer, engines */
 	{ "prompt", kp_stage_prompt }, /* render, tokenize */
 	{ "fit", kp_stage_fit },       /* context length, id range, stop strings */
-	{ "start", kp_stage_start },   /* pick an endpoint, start the generations; then output.c */
+	{ "start", kp_stage_start },   /* pick an endpoint, start the choices; then output.c */
+	{ NULL, NULL },
 };
 
 #define KEEPALIVE_NS (10 * KP_NS_PER_S)
 
-struct kp_flow *kp_flow_create(
-	struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind)
+static void make_ids(struct kp_flow *f, kp_str client_id)
+{
+	char random[25];
+	kp_random_id(random, 24);
+	f->turn.id = kp_arena_printf(f->turn.arena, "%s%s", f->api->id_prefix, random);
+	f->request_id =
+		client_id.n ? kp_str_c(kp_arena_strz(f->turn.arena, client_id)) : f->turn.id;
+}
+
+struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s,
+	const struct kp_flow_api *api, struct kp_buf *body, kp_str client_id)
 {
 	struct kp_flow *f = kp_new(struct kp_flow);
 	f->l = l;
 	f->stream = s;
 	f->api = api;
-	f->turn.kind = kind;
-	f->turn.start_ns = kp_loop_now(l->loop);
-	kp_buf_init(&f->body, l->gateway->config.max_body_bytes);
+	f->body = *body;
+	kp_buf_init(body, body->max);
+	f->turn.kind = api->kind;
+	f->turn.arena = kp_arena_create(KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * f->body.n);
+	f->turn.start_ns = f->active_ns = kp_loop_now(l->loop);
+	f->turn.deadline_ns = f->turn.start_ns + l->gateway->config.request_timeout_ns;
+	f->turn.created_s = kp_wall_ns() / KP_NS_PER_S;
+	make_ids(f, client_id);
 	kp_list_push(&l->flows, &f->link);
 	l->n_flows++;
 	return f;
@@ -73,8 +87,8 @@ static void arm(struct kp_flow *f)
 static void run_from(struct kp_flow *f, size_t stage)
 {
 	struct kp_err err;
-	for (f->stage = stage; f->stage < KP_LEN(stages); f->stage++) {
-		switch (stages[f->stage].run(f, &err)) {
+	for (f->stage = stage; f->api->stages[f->stage].name; f->stage++) {
+		switch (f->api->stages[f->stage].run(f, &err)) {
 		case KP_STEP_NEXT:
 			break;
 		case KP_STEP_WAIT:
@@ -82,7 +96,7 @@ static void run_from(struct kp_flow *f, size_t stage)
 			return;
 		case KP_STEP_FAIL:
 			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->request_id),
-				kp_f_z("stage", stages[f->stage].name), kp_f_err(&err));
+				kp_f_z("stage", f->api->stages[f->stage].name), kp_f_err(&err));
 			kp_flow_fail(f, &err);
 			return;
 		}
@@ -91,8 +105,6 @@ static void run_from(struct kp_flow *f, size_t stage)
 
 void kp_flow_run(struct kp_flow *f)
 {
-	f->active_ns = f->turn.start_ns;
-	f->turn.deadline_ns = f->turn.start_ns + f->l->gateway->config.request_timeout_ns;
 	arm(f);
 	run_from(f, 0);
 }

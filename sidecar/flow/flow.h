@@ -2,8 +2,8 @@
    engine output becomes events, events become bytes. Everything runs on the loop that accepted the
    request; only rendering and tokenizing of long prompts visit a worker.
 
-   Life: kp_flow_create when the head of the request is accepted; kp_flow_run when its body is
-   complete and read into `turn`; freed by itself after the stream's `closed`. */
+   Life: kp_flow_create when the body is complete, kp_flow_run, freed by itself after the stream's
+   `closed` (kp_flow_closed). */
 #ifndef SIDECAR_FLOW_FLOW_H
 #define SIDECAR_FLOW_FLOW_H
 
@@ -23,6 +23,23 @@ enum {
 };
 
 struct kp_flow;
+
+/* A stage answers next, wait (kp_flow_resume comes later) or fail. */
+enum kp_step { KP_STEP_NEXT = 0, KP_STEP_WAIT, KP_STEP_FAIL };
+struct kp_stage {
+	const char *name;
+	enum kp_step (*run)(struct kp_flow *f, struct kp_err *err);
+};
+
+/* What an API brings: how its body is read into a turn, which stages follow, how answers look. */
+struct kp_flow_api {
+	const char *name;      /* for metrics: "chat", "completions", ... */
+	const char *id_prefix; /* "chatcmpl-" */
+	enum kp_turn_kind kind;
+	int (*read)(kp_str body, struct kp_turn *turn, struct kp_err *err); /* on any thread */
+	const struct kp_stage *stages;             /* ended by a NULL name */
+	const struct kp_encoder *streamed, *whole; /* NULL: the last stage answers by itself */
+};
 
 /* One prompt: its text and ids, shared by its choices. */
 struct kp_flow_prompt {
@@ -70,35 +87,46 @@ struct kp_flow {
 	size_t n_choices, choices_left;
 	size_t stage;
 	struct kp_job job; /* while is_waiting */
+	int (*job_fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err);
 	struct kp_err job_err;
 	struct kp_timer timer; /* keep-alive comments and the deadline */
 	int64_t first_ns;      /* first byte of the answer's content, 0 not yet */
 	int64_t active_ns;     /* last bytes sent */
 	uint32_t completion_tokens;
 	bool is_waiting, has_head, is_over, is_paused, is_counted;
-	const char *api;   /* for metrics: "chat", "completions" */
+	const struct kp_flow_api *api;
 	kp_str request_id; /* the client's x-request-id, or turn.id: for the answer's header and the
 			      log */
 };
 
-struct kp_flow *kp_flow_create(
-	struct kp_gwloop *l, struct kp_stream *s, const char *api, enum kp_turn_kind kind);
-/* The body has been read into flow->turn and the encoder is set: runs the stages. */
+/* body: the whole request body, taken over. client_id: the request's x-request-id, or KP_STR_NULL.
+ */
+struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s,
+	const struct kp_flow_api *api, struct kp_buf *body, kp_str client_id);
+/* Runs the API's stages. */
 void kp_flow_run(struct kp_flow *f);
 /* Ends the turn with an error: an HTTP error when nothing was sent yet, else the encoder's error
  * event. */
 void kp_flow_fail(struct kp_flow *f, const struct kp_err *err);
+/* Ends the turn with this JSON, for APIs without an encoder. */
+void kp_flow_reply(struct kp_flow *f, kp_str json);
 /* The stream's callbacks. */
 void kp_flow_writable(struct kp_flow *f);
 void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why);
 
-/* What the stages are made of; each in its own file. */
-enum kp_step { KP_STEP_NEXT = 0, KP_STEP_WAIT, KP_STEP_FAIL };
+/* The stages of a generating API, in this order (flow.c), and those that others share. */
+extern const struct kp_stage kp_generate_stages[];
 enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);    /* context length, ids */
 enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);  /* pick, start */
+/* Runs fn here, or on a worker when the request is long enough to hold the loop. fn touches only
+   the flow's own memory and what is immutable. */
+enum kp_step kp_flow_work(struct kp_flow *f,
+	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
+	struct kp_err *err);
 /* Called by a stage that waited. */
 void kp_flow_resume(struct kp_flow *f, const struct kp_err *err /* NULL: go on */);
 

@@ -18,10 +18,9 @@ void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
 }
 
 /* length -1: as long as it takes (a streamed answer). */
-static void send_head(struct kp_flow *f, int64_t length)
+static void send_head(struct kp_flow *f, kp_str type, int64_t length)
 {
-	const struct kp_header headers[] = { { KP_S("content-type"),
-						     kp_str_c(f->encoder->content_type) },
+	const struct kp_header headers[] = { { KP_S("content-type"), type },
 		{ KP_S("x-request-id"), f->request_id },
 		{ KP_S("cache-control"), KP_S("no-cache") },
 		{ KP_S("x-accel-buffering"), KP_S("no") } };
@@ -55,7 +54,8 @@ void kp_flow_flush(struct kp_flow *f)
 		return;
 	}
 	if (!f->has_head) {
-		send_head(f, f->encoder->is_streamed ? -1 : (int64_t)out->n);
+		send_head(f, kp_str_c(f->encoder->content_type),
+			f->encoder->is_streamed ? -1 : (int64_t)out->n);
 	}
 	kp_stream_write(f->stream, kp_buf_str(out));
 	kp_buf_reset(out);
@@ -237,6 +237,26 @@ void kp_choice_over(struct kp_choice *c)
 	}
 }
 
+static void over(struct kp_flow *f)
+{
+	f->is_over = true;
+	kp_timer_stop(f->l->loop, &f->timer);
+	kp_metrics_request(f->l->gateway, f, 200);
+	if (f->stream) {
+		kp_stream_finish(f->stream);
+	}
+}
+
+void kp_flow_reply(struct kp_flow *f, kp_str json)
+{
+	kp_str type = KP_S("application/json");
+	if (f->stream) {
+		send_head(f, type, (int64_t)json.n);
+		kp_stream_write(f->stream, json);
+	}
+	over(f);
+}
+
 void kp_flow_complete(struct kp_flow *f)
 {
 	struct kp_event ev = { .kind = KP_EV_USAGE };
@@ -248,13 +268,7 @@ void kp_flow_complete(struct kp_flow *f)
 	kp_flow_emit(f, &ev);
 	f->encoder->end(f->encoder_state, &f->l->scratch_buf);
 	kp_flow_flush(f);
-	if (f->is_over) {
-		return;
-	}
-	f->is_over = true;
-	kp_timer_stop(f->l->loop, &f->timer);
-	kp_metrics_request(f->l->gateway, f, 200);
-	if (f->stream) {
-		kp_stream_finish(f->stream);
+	if (!f->is_over) {
+		over(f);
 	}
 }

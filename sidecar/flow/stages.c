@@ -19,6 +19,54 @@ enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err)
 	return KP_STEP_NEXT;
 }
 
+static void work(struct kp_job *job)
+{
+	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
+	struct kp_token_scratch *scratch = kp_token_scratch_create(1 << 20);
+	if (f->job_fn(f, scratch, &f->job_err) == 0) {
+		f->job_err.code = KP_OK;
+	}
+	kp_token_scratch_destroy(scratch);
+}
+
+static void work_done(struct kp_msg *msg)
+{
+	struct kp_job *job = KP_CONTAINER(msg, struct kp_job, done);
+	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
+	kp_flow_resume(f, f->job_err.code == KP_OK ? NULL : &f->job_err);
+}
+
+enum kp_step kp_flow_work(struct kp_flow *f,
+	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
+	struct kp_err *err)
+{
+	if (f->body.n < KP_FLOW_OFFLOAD_BYTES) {
+		return fn(f, f->l->scratch, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
+	}
+	f->job_fn = fn;
+	f->job = (struct kp_job){
+		.done = { .run = work_done }, .work = work, .reply = kp_loop_mailbox(f->l->loop)
+	};
+	if (!kp_workers_submit(f->l->gateway->workers, &f->job)) {
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+			"too many long requests are being read, try again");
+		err->reason = "too_many_requests";
+		return KP_STEP_FAIL;
+	}
+	return KP_STEP_WAIT;
+}
+
+static int read_body(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
+{
+	(void)scratch;
+	return f->api->read(kp_buf_str(&f->body), &f->turn, err);
+}
+
+enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err)
+{
+	return kp_flow_work(f, read_body, err);
+}
+
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 {
 	f->model = kp_gwloop_model(f->l, f->turn.model, err);
@@ -42,14 +90,14 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 
 /* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only
  * what the flow owns and what is immutable. */
-static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int64_t now_wall_ns,
-	struct kp_err *err)
+static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	const struct kp_text_stack *t = f->revision->text;
 	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens };
 	if (f->turn.kind == KP_TURN_CHAT) {
 		opts.policy = t->policy;
-		if (kp_text_stack_render(t, &f->turn, now_wall_ns, &f->prompts[0].text, err)) {
+		if (kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S,
+			    &f->prompts[0].text, err)) {
 			return -1;
 		}
 		return kp_tokenizer_encode(
@@ -76,41 +124,9 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, int
 	return 0;
 }
 
-static void work(struct kp_job *job)
-{
-	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
-	struct kp_token_scratch *scratch = kp_token_scratch_create(1 << 20);
-	f->job_err = KP_ERR_INIT;
-	if (make_prompts(f, scratch, f->turn.created_s * KP_NS_PER_S, &f->job_err) == 0) {
-		f->job_err.code = KP_OK;
-	}
-	kp_token_scratch_destroy(scratch);
-}
-
-static void work_done(struct kp_msg *msg)
-{
-	struct kp_job *job = KP_CONTAINER(msg, struct kp_job, done);
-	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
-	kp_flow_resume(f, f->job_err.code == KP_OK ? NULL : &f->job_err);
-}
-
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err)
 {
-	if (f->body.n < KP_FLOW_OFFLOAD_BYTES) {
-		return make_prompts(f, f->l->scratch, f->turn.created_s * KP_NS_PER_S, err)
-			       ? KP_STEP_FAIL
-			       : KP_STEP_NEXT;
-	}
-	f->job = (struct kp_job){
-		.done = { .run = work_done }, .work = work, .reply = kp_loop_mailbox(f->l->loop)
-	};
-	if (!kp_workers_submit(f->l->gateway->workers, &f->job)) {
-		kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-			"too many long prompts are being read, try again");
-		err->reason = "too_many_requests";
-		return KP_STEP_FAIL;
-	}
-	return KP_STEP_WAIT;
+	return kp_flow_work(f, make_prompts, err);
 }
 
 /* Does the prompt with what may be generated fit into the model's context? */
@@ -177,6 +193,7 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 		kp_detok_init(&c->detok, f->revision->text->tokenizer, s->skip_special_tokens);
 		kp_stop_init(&c->stop, f->stops);
 	}
+	f->encoder = f->turn.stream ? f->api->streamed : f->api->whole;
 	f->encoder_state = f->encoder->open(&f->turn, n, err);
 	return f->encoder_state ? KP_STEP_NEXT : KP_STEP_FAIL;
 }
