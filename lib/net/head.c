@@ -87,12 +87,14 @@ bool kp_head_split_target(kp_str target, kp_str *ret_path, kp_str *ret_query)
 
 /* ---- the end of the head ---- */
 
-#define OK                  ((struct kp_refusal){ 0, NULL })
-#define REFUSE(status, why) ((struct kp_refusal){ (status), (why) })
+#define OK ((struct kp_refusal){ .status = 0 })
+
+#define NOT_HTTP \
+	((struct kp_refusal){ .status = 400, .why = "not an HTTP request", .not_http = true })
 
 static size_t refuse(struct kp_refusal *ret, int status, const char *why)
 {
-	*ret = (struct kp_refusal){ status, why };
+	*ret = kp_refuse(status, why);
 	return 0;
 }
 
@@ -104,11 +106,11 @@ static bool too_long(
 {
 	size_t line_max = limits->max_target_bytes + REQUEST_LINE_EXTRA;
 	if (in_request_line && line_max < limits->max_head_bytes && n > line_max) {
-		*ret = REFUSE(414, "the request target is too long");
+		*ret = kp_refuse(414, "the request target is too long");
 		return true;
 	}
 	if (n > limits->max_head_bytes) {
-		*ret = REFUSE(431, "the request head is too large");
+		*ret = kp_refuse(431, "the request head is too large");
 		return true;
 	}
 	return false;
@@ -121,8 +123,8 @@ size_t kp_head_find_end(kp_str in, struct kp_head_scan *scan, const struct kp_he
 		char first = scan->begin < in.n ? in.p[scan->begin] : '\r';
 		if (scan->n_lines == 0 && first != '\r' && first != '\n' &&
 			!(class_of[(uint8_t)first] & T)) {
-			return refuse(ret, 400,
-				"not an HTTP request"); /* a TLS hello, say: no need to wait for a line */
+			*ret = NOT_HTTP; /* a TLS hello, say: no need to wait for a line */
+			return 0;
 		}
 		const char *lf = memchr(in.p + scan->searched, '\n', in.n - scan->searched);
 		size_t at = lf ? (size_t)(lf - in.p) : in.n;
@@ -188,8 +190,11 @@ static struct kp_refusal parse_version(kp_str v, int *ret)
 	}
 	bool version_like = v.n == 8 && kp_str_starts(v, KP_S("HTTP/")) && kp_is_digit(v.p[5]) &&
 			    v.p[6] == '.' && kp_is_digit(v.p[7]);
-	return version_like ? REFUSE(505, "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here")
-			    : REFUSE(400, "malformed request line");
+	if (version_like) {
+		return kp_refuse(505, "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here");
+	}
+	return kp_str_starts(v, KP_S("HTTP/")) ? kp_refuse(400, "malformed HTTP version")
+					       : NOT_HTTP;
 }
 
 static struct kp_refusal parse_request_line(
@@ -198,22 +203,22 @@ static struct kp_refusal parse_request_line(
 	ptrdiff_t first = kp_str_find_char(line, ' ');
 	ptrdiff_t last = kp_str_rfind_char(line, ' ');
 	if (first <= 0 || last == first) {
-		return REFUSE(400, "malformed request line");
+		return kp_refuse(400, "malformed request line");
 	}
 	h->method = kp_str_sub(line, 0, (size_t)first);
 	h->target = kp_str_sub(line, (size_t)first + 1, (size_t)last);
 	if (h->target.n > limits->max_target_bytes) {
-		return REFUSE(414, "the request target is too long");
+		return kp_refuse(414, "the request target is too long");
 	}
 	struct kp_refusal r = parse_version(kp_str_skip(line, (size_t)last + 1), &h->version);
 	if (r.status) {
 		return r;
 	}
 	if (h->method.n > 32 || !kp_head_is_token(h->method)) {
-		return REFUSE(400, "malformed request method");
+		return kp_refuse(400, "malformed request method");
 	}
 	if (kp_str_eq(h->method, KP_S("CONNECT"))) {
-		return REFUSE(501, "CONNECT is not supported");
+		return kp_refuse(501, "CONNECT is not supported");
 	}
 	kp_str target = h->target;
 	bool ok = all(target, U);
@@ -222,7 +227,7 @@ static struct kp_refusal parse_request_line(
 	}
 	if (!ok || !kp_head_split_target(target, &h->path, &h->query) ||
 		(target.p[0] == '*' && !kp_str_eq(h->method, KP_S("OPTIONS")))) {
-		return REFUSE(400, "malformed request target");
+		return kp_refuse(400, "malformed request target");
 	}
 	return OK;
 }
@@ -245,7 +250,7 @@ static struct kp_refusal take_connection(struct framing *f, kp_str value)
 		} else if (kp_str_ieq(token, KP_S("keep-alive"))) {
 			f->keep_alive = true;
 		} else if (token.n && !kp_head_is_token(token)) {
-			return REFUSE(400, "malformed Connection header");
+			return kp_refuse(400, "malformed Connection header");
 		}
 	}
 	return OK;
@@ -255,15 +260,15 @@ static struct kp_refusal take_length(struct kp_head *h, struct framing *f, kp_st
 {
 	uint64_t n;
 	if (++f->lengths > 1) {
-		return REFUSE(400, "more than one Content-Length");
+		return kp_refuse(400, "more than one Content-Length");
 	}
 	for (size_t i = 0; i < value.n; i++) {
 		if (!kp_is_digit(value.p[i])) {
-			return REFUSE(400, "Content-Length must be one decimal number");
+			return kp_refuse(400, "Content-Length must be one decimal number");
 		}
 	}
 	if (value.n == 0 || value.n > 18 || !kp_str_u64(value, INT64_MAX, &n)) {
-		return REFUSE(400, "Content-Length must be one decimal number");
+		return kp_refuse(400, "Content-Length must be one decimal number");
 	}
 	h->content_length = (int64_t)n;
 	return OK;
@@ -272,15 +277,15 @@ static struct kp_refusal take_length(struct kp_head *h, struct framing *f, kp_st
 static struct kp_refusal take_coding(struct kp_head *h, struct framing *f, kp_str value)
 {
 	if (++f->codings > 1) {
-		return REFUSE(400, "more than one Transfer-Encoding");
+		return kp_refuse(400, "more than one Transfer-Encoding");
 	}
 	if (h->version == 10) {
-		return REFUSE(400, "Transfer-Encoding in an HTTP/1.0 request");
+		return kp_refuse(400, "Transfer-Encoding in an HTTP/1.0 request");
 	}
 	if (!kp_str_ieq(value, KP_S("chunked"))) {
 		return kp_head_is_token(value)
-			       ? REFUSE(501, "the only transfer coding taken is chunked")
-			       : REFUSE(400, "odd Transfer-Encoding");
+			       ? kp_refuse(501, "the only transfer coding taken is chunked")
+			       : kp_refuse(400, "odd Transfer-Encoding");
 	}
 	h->chunked = true;
 	return OK;
@@ -301,8 +306,9 @@ static struct kp_refusal take_framing(
 		if (kp_str_eq(x.name, KP_S("host"))) {
 			f->hosts++;
 			f->host = x.value;
-			return kp_head_is_authority(x.value) ? OK
-							     : REFUSE(400, "malformed Host header");
+			return kp_head_is_authority(x.value)
+				       ? OK
+				       : kp_refuse(400, "malformed Host header");
 		}
 		break;
 	case 6:
@@ -310,7 +316,7 @@ static struct kp_refusal take_framing(
 			h->expect_continue = h->version == 11;
 			return kp_str_ieq(x.value, KP_S("100-continue"))
 				       ? OK
-				       : REFUSE(417, "the only expectation met is 100-continue");
+				       : kp_refuse(417, "the only expectation met is 100-continue");
 		}
 		break;
 	case 10:
@@ -353,9 +359,9 @@ static struct kp_refusal parse_field(char *p, size_t n, struct kp_header *ret)
 	}
 	if (colon == n || colon == 0 || p[colon] != ':') {
 		if (n > 0 && (p[0] == ' ' || p[0] == '\t')) {
-			return REFUSE(400, "folded header line");
+			return kp_refuse(400, "folded header line");
 		}
-		return REFUSE(400, "malformed header name");
+		return kp_refuse(400, "malformed header name");
 	}
 	size_t from = colon + 1, to = n;
 	while (from < to && (p[from] == ' ' || p[from] == '\t')) {
@@ -365,16 +371,16 @@ static struct kp_refusal parse_field(char *p, size_t n, struct kp_header *ret)
 		to--;
 	}
 	*ret = (struct kp_header){ { p, colon }, { p + from, to - from } };
-	return kp_head_is_value(ret->value) ? OK : REFUSE(400, "control byte in a header value");
+	return kp_head_is_value(ret->value) ? OK : kp_refuse(400, "control byte in a header value");
 }
 
 static struct kp_refusal check_framing(struct kp_head *h, const struct framing *f)
 {
 	if (f->hosts > 1 || (f->hosts == 0 && h->version == 11)) {
-		return REFUSE(400, "exactly one Host header is needed");
+		return kp_refuse(400, "exactly one Host header is needed");
 	}
 	if (h->chunked && h->content_length >= 0) {
-		return REFUSE(400, "Content-Length together with Transfer-Encoding");
+		return kp_refuse(400, "Content-Length together with Transfer-Encoding");
 	}
 	if (h->authority.n == 0) {
 		h->authority = f->host;
@@ -399,7 +405,7 @@ struct kp_refusal kp_head_parse(char *p, size_t n, const struct kp_head_limits *
 		struct kp_header x;
 		bool taken = false;
 		if (++lines > limits->max_headers) {
-			r = REFUSE(431, "too many headers");
+			r = kp_refuse(431, "too many headers");
 			break;
 		}
 		r = parse_field(line, (size_t)(lf - line) - 1, &x);

@@ -19,7 +19,13 @@ struct kp_head_limits {
 struct kp_refusal {
 	int status;
 	const char *why;
+	bool not_http; /* the other side speaks something else: an answer would say nothing to it */
 };
+
+static inline struct kp_refusal kp_refuse(int status, const char *why)
+{
+	return (struct kp_refusal){ .status = status, .why = why };
+}
 
 /* Where the search for the end of the head stands; zeroed to begin. */
 struct kp_head_scan {

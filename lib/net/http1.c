@@ -62,8 +62,7 @@ static int64_t check(struct kp_http_conn *hc, int64_t now)
 		kp_stream_refuse(h->s, 408, "the body did not arrive in time", KP_STREAM_TIMEOUT);
 		later(h);
 	} else if (h->s == NULL && h->in.n > 0 && h->body == KP_BODY_NONE) {
-		refuse_head(
-			h, (struct kp_refusal){ 408, "the request head did not arrive in time" });
+		refuse_head(h, kp_refuse(408, "the request head did not arrive in time"));
 		later(h);
 	} else {
 		kp_http_conn_end(hc, KP_HTTP_FINISH, KP_STREAM_FINISHED);
@@ -222,11 +221,12 @@ static void set_body(struct kp_http1 *h, const struct kp_head *head)
 
 static void refuse_head(struct kp_http1 *h, struct kp_refusal r)
 {
-	struct kp_stream *s = kp_stream_new(conn_of(h), 0);
+	struct kp_stream *s = r.not_http ? NULL : kp_stream_new(conn_of(h), 0);
 	h->keep_alive = false;
 	h->body = KP_BODY_NONE;
 	if (!s) {
-		kp_http_conn_end(conn_of(h), KP_HTTP_ABORT, KP_STREAM_PROTOCOL);
+		kp_http_count(&conn_of(h)->server->counters.refused[KP_HTTP_REFUSED_MALFORMED], 1);
+		kp_http_conn_end(conn_of(h), KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
 		return;
 	}
 	s->req.version = 11;
@@ -254,7 +254,7 @@ static void start_request(struct kp_http1 *h, kp_str bytes)
 	struct kp_http_conn *hc = conn_of(h);
 	struct kp_http_server *server = hc->server;
 	size_t headers_bytes = h->scan.n_lines * sizeof(struct kp_header);
-	struct kp_stream *s = h->s = kp_stream_new(hc, headers_bytes + bytes.n);
+	struct kp_stream *s = kp_stream_new(hc, headers_bytes + bytes.n);
 	if (!s) {
 		kp_http_conn_end(hc, KP_HTTP_ABORT, KP_STREAM_PROTOCOL);
 		return;
@@ -267,11 +267,11 @@ static void start_request(struct kp_http1 *h, kp_str bytes)
 	kp_http_count(&server->counters.http1_requests, 1);
 	h->since_ns = kp_loop_now(server->loop);
 	if (r.status) {
-		s->req.version = 11;
-		h->keep_alive = false;
-		kp_stream_refuse(s, r.status, r.why, KP_STREAM_PROTOCOL);
+		kp_stream_free(s);
+		refuse_head(h, r);
 		return;
 	}
+	h->s = s;
 	fill_request(s, &head);
 	set_body(h, &head);
 	h->keep_alive = head.keep_alive && !hc->draining;
@@ -372,7 +372,7 @@ static bool complete(struct kp_http1 *h)
 static kp_str run(struct kp_http1 *h, kp_str in)
 {
 	struct kp_http_conn *hc = conn_of(h);
-	struct kp_refusal r = { 0, NULL };
+	struct kp_refusal r = { .status = 0 };
 	h->running = true;
 	while (!hc->dead) {
 		if (h->s && (h->s->finished || h->s->aborted)) {

@@ -28,10 +28,6 @@ enum {
 	DRAIN_GRACE_MS = 500, /* between "no new streams soon" and "none after this one" */
 };
 
-struct field {
-	uint32_t name, n_name, value, n_value; /* in the scratch text */
-};
-
 struct kp_http2 {
 	struct kp_http_conn *hc;
 	nghttp2_session *ng;
@@ -39,15 +35,13 @@ struct kp_http2 {
 	struct kp_list work; /* streams with something to do outside nghttp2's callbacks */
 	size_t n_streams;
 	struct kp_defer defer;
-	/* The open header block. */
-	struct kp_buf text;
-	KP_VEC(struct field)
-	fields;
-	struct kp_refusal refusal;
-	int64_t head_ns; /* since when it is open, 0: none */
-	size_t head_bytes, head_fields;
+	struct kp_http2_head head; /* the open header block */
+	int64_t head_ns;           /* since when it is open, 0: none */
 	int64_t idle_ns;
 	int64_t credit, credit_ns;
+	int32_t last_id; /* of a request */
+	int32_t gap_from,
+		gap_to; /* identifiers the client skipped last: using one later is an error (RFC 9113, 5.1.1) */
 	int64_t goaway_ns; /* drain: when the final GOAWAY is due, 0: not draining */
 	bool goaway_sent, flooded, stalled;
 };
@@ -328,12 +322,16 @@ static bool is_free(const nghttp2_frame_hd *hd)
 static int on_begin_frame(nghttp2_session *ng, const nghttp2_frame_hd *hd, void *user)
 {
 	struct kp_http2 *h = user;
-	(void)ng;
 	if (h->hc->dead || h->flooded) {
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
 	if (hd->type != NGHTTP2_CONTINUATION) {
 		h->head_ns = 0; /* a block that ended in an error is never reported as received */
+	}
+	if (hd->type == NGHTTP2_HEADERS && hd->stream_id >= h->gap_from &&
+		hd->stream_id <= h->gap_to) {
+		nghttp2_session_terminate_session(ng, NGHTTP2_PROTOCOL_ERROR);
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
 	if (is_free(hd)) {
 		return 0;
@@ -355,16 +353,15 @@ static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, voi
 	if (h->hc->dead) {
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
-	if (h->text.cap == 0) {
-		kp_loop_take_spare(
-			h->hc->server->loop, &h->text, h->hc->server->limits.max_head_bytes);
-	}
-	kp_buf_reset(&h->text);
-	h->fields.n = 0;
-	h->refusal = (struct kp_refusal){ 0, NULL };
+	kp_http2_head_begin(&h->head, h->hc->server);
 	h->head_ns = now_of(h);
-	h->head_bytes = h->head_fields = 0;
-	(void)frame;
+	if (frame->hd.stream_id > h->last_id) {
+		if (frame->hd.stream_id > h->last_id + 2) {
+			h->gap_from = h->last_id + 2;
+			h->gap_to = frame->hd.stream_id - 2;
+		}
+		h->last_id = frame->hd.stream_id;
+	}
 	kp_http_conn_arm(h->hc, h->head_ns + h->hc->server->limits.head_timeout_ns);
 	return 0;
 }
@@ -373,99 +370,15 @@ static int on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint
 	size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *user)
 {
 	struct kp_http2 *h = user;
-	const struct kp_http_limits *l = &h->hc->server->limits;
 	(void)ng, (void)flags;
-	h->head_fields++;
-	h->head_bytes += n_name + n_value + 32; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
-	bool too_large = h->head_bytes > l->max_head_bytes || h->head_fields > l->max_headers + 5;
-	/* To the end of the block the answer is 431; a block that goes on and on is a reset. Trailers are checked by nghttp2 and dropped. */
 	bool is_request = frame->headers.cat == NGHTTP2_HCAT_REQUEST;
-	if (too_large && (!is_request || h->head_bytes > 4 * l->max_head_bytes)) {
+	struct kp_header x = { kp_str_n(name, n_name), kp_str_n(value, n_value) };
+	/* Trailers are checked by nghttp2, counted here and dropped. */
+	if (!kp_http2_head_add(&h->head, &h->hc->server->limits, is_request, x)) {
 		h->head_ns = 0;
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
-	if (too_large) {
-		h->refusal = (struct kp_refusal){ 431, "the request head is too large" };
-	}
-	if (too_large || !is_request) {
-		return 0;
-	}
-	struct field f = { (uint32_t)h->text.n, (uint32_t)n_name, (uint32_t)(h->text.n + n_name),
-		(uint32_t)n_value };
-	kp_buf_add(&h->text, kp_str_n(name, n_name));
-	kp_buf_add(&h->text, kp_str_n(value, n_value));
-	kp_vec_push(&h->fields, f);
 	return 0;
-}
-
-static struct kp_refusal take_field(
-	struct kp_stream *s, struct kp_header x, struct kp_header *headers, kp_str *host)
-{
-	struct kp_http_request *r = &s->req;
-	struct kp_refusal ok = { 0, NULL };
-	if (x.name.p[0] == ':') {
-		if (kp_str_eq(x.name, KP_S(":method"))) {
-			r->method = x.value;
-		} else if (kp_str_eq(x.name, KP_S(":path"))) {
-			r->target = x.value;
-		} else if (kp_str_eq(x.name, KP_S(":authority"))) {
-			r->authority = x.value;
-		} else if (kp_str_eq(x.name, KP_S(":scheme"))) {
-			r->scheme = x.value;
-		}
-	} else if (kp_str_eq(x.name, KP_S("host"))) {
-		*host = x.value;
-	} else if (kp_str_eq(x.name, KP_S("content-length"))) {
-		uint64_t n;
-		if (!kp_str_u64(x.value, INT64_MAX, &n)) {
-			return (struct kp_refusal){ 400,
-				"Content-Length must be one decimal number" };
-		}
-		r->content_length = (int64_t)n;
-	} else if (kp_str_eq(x.name, KP_S("expect"))) {
-		s->expect = true;
-		if (!kp_str_ieq(x.value, KP_S("100-continue"))) {
-			return (struct kp_refusal){ 417,
-				"the only expectation met is 100-continue" };
-		}
-	} else if (!kp_str_eq(x.name, KP_S("te"))) {
-		headers[r->n_headers++] = x;
-	}
-	return ok;
-}
-
-static struct kp_refusal check_head(
-	struct kp_stream *s, const struct kp_http_limits *l, kp_str host)
-{
-	struct kp_http_request *r = &s->req;
-	if (r->authority.n == 0) {
-		r->authority = host;
-	} else if (host.n && !kp_str_ieq(host, r->authority)) {
-		return (struct kp_refusal){ 400, "Host and :authority differ" };
-	}
-	if (!kp_head_is_authority(r->authority)) {
-		return (struct kp_refusal){ 400, "malformed :authority" };
-	}
-	if (kp_str_eq(r->method, KP_S("CONNECT"))) {
-		return (struct kp_refusal){ 501, "CONNECT is not supported" };
-	}
-	if (r->target.n > l->max_target_bytes) {
-		return (struct kp_refusal){ 414, "the request target is too long" };
-	}
-	if (r->method.n > 32 || !kp_head_is_token(r->method)) {
-		return (struct kp_refusal){ 400, "malformed request method" };
-	}
-	if (!kp_head_split_target(r->target, &r->path, &r->query) ||
-		(r->target.p[0] == '*' && !kp_str_eq(r->method, KP_S("OPTIONS")))) {
-		return (struct kp_refusal){ 400, "malformed request target" };
-	}
-	if (r->n_headers > l->max_headers) {
-		return (struct kp_refusal){ 431, "too many headers" };
-	}
-	if (r->content_length > 0 && (uint64_t)r->content_length > l->max_body_bytes) {
-		return (struct kp_refusal){ 413, "the request body is too large" };
-	}
-	return (struct kp_refusal){ 0, NULL };
 }
 
 static int on_invalid_frame(nghttp2_session *ng, const nghttp2_frame *frame, int code, void *user)
@@ -482,30 +395,13 @@ static int on_invalid_frame(nghttp2_session *ng, const nghttp2_frame *frame, int
 static int start_request(struct kp_http2 *h, int32_t id, bool no_body)
 {
 	struct kp_http_conn *hc = h->hc;
-	size_t headers_bytes = h->fields.n * sizeof(struct kp_header);
-	struct kp_stream *s = kp_stream_new(hc, headers_bytes + h->text.n);
-	if (!s || !kp_buf_ok(&h->text)) {
-		kp_stream_free(s);
+	struct kp_refusal r;
+	struct kp_stream *s = kp_http2_head_stream(&h->head, hc, &r);
+	if (!s) {
 		nghttp2_submit_rst_stream(h->ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_ENHANCE_YOUR_CALM);
 		return 0;
 	}
-	struct kp_header *headers = (struct kp_header *)(s + 1);
-	char *text = (char *)headers + headers_bytes;
-	memcpy(text, h->text.p, h->text.n);
-	kp_str host = KP_STR_NULL;
-	struct kp_refusal r = h->refusal;
 	s->id = id;
-	s->req.version = 20;
-	s->req.headers = headers;
-	for (size_t i = 0; i < h->fields.n && !r.status; i++) {
-		const struct field *f = &h->fields.p[i];
-		struct kp_header x = { { text + f->name, f->n_name },
-			{ text + f->value, f->n_value } };
-		r = take_field(s, x, headers, &host);
-	}
-	if (!r.status) {
-		r = check_head(s, &hc->server->limits, host);
-	}
 	s->body_done = no_body;
 	s->expect = s->expect && !no_body;
 	s->body_ns = s->progress_ns = now_of(h);
@@ -611,7 +507,7 @@ static int on_frame_recv(nghttp2_session *ng, const nghttp2_frame *frame, void *
 			rc = start_request(h, frame->hd.stream_id, last);
 			s = NULL; /* it has had its `end` */
 		}
-		kp_loop_give_spare(h->hc->server->loop, &h->text);
+		kp_http2_head_end(&h->head, h->hc->server);
 		if (rc != 0) {
 			return rc;
 		}
@@ -829,7 +725,6 @@ static void make_callbacks(void)
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 	nghttp2_option_set_no_auto_window_update(option, 1);
-	nghttp2_option_set_no_closed_streams(option, 1);
 	nghttp2_option_set_max_outbound_ack(option, 100);
 }
 
@@ -840,17 +735,18 @@ void kp_http2_start(struct kp_http_conn *hc)
 	const struct kp_http_limits *l = &hc->server->limits;
 	h->hc = hc;
 	h->credit = CREDIT_MAX;
+	h->last_id = -1;
+	h->gap_from = h->gap_to = -1;
 	h->credit_ns = h->idle_ns = now_of(h);
 	kp_list_init(&h->streams);
 	kp_list_init(&h->work);
-	kp_buf_init(&h->text, l->max_head_bytes);
+	kp_buf_init(&h->head.text, l->max_head_bytes);
 	KP_BUG_ON(nghttp2_session_server_new2(&h->ng, callbacks, h, option) != 0);
 	nghttp2_settings_entry settings[] = {
 		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, l->max_streams },
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
 			(uint32_t)KP_MIN(l->max_head_bytes, (size_t)UINT32_MAX) },
-		{ NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1 },
 	};
 	nghttp2_submit_settings(h->ng, NGHTTP2_FLAG_NONE, settings, KP_LEN(settings));
 	nghttp2_session_set_local_window_size(h->ng, NGHTTP2_FLAG_NONE, 0, CONN_WINDOW);
@@ -877,8 +773,8 @@ static void fini(struct kp_http_conn *hc)
 		kp_stream_free(KP_CONTAINER(node, struct kp_stream, link));
 	}
 	nghttp2_session_del(h->ng);
-	kp_buf_fini(&h->text);
-	kp_vec_fini(&h->fields);
+	kp_buf_fini(&h->head.text);
+	kp_vec_fini(&h->head.fields);
 	kp_free(&hc->h2);
 }
 

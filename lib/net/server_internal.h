@@ -125,6 +125,26 @@ static inline void kp_http_count(struct kp_counter *c, uint64_t n)
 		&c->v, atomic_load_explicit(&c->v, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
+/* http2_head.c: the fields of one header block, and the request they make. Zeroed (text initialised) to begin. */
+struct kp_http2_field {
+	uint32_t name, n_name, n_value; /* in the text; the value follows the name */
+};
+struct kp_http2_head {
+	struct kp_buf text; /* a spare buffer of the loop while a block is open */
+	KP_VEC(struct kp_http2_field)
+	fields;
+	struct kp_refusal refusal;
+	size_t bytes, count;
+};
+void kp_http2_head_begin(struct kp_http2_head *h, struct kp_http_server *s);
+/* false: hopelessly too large, reset the stream. Fields of trailers are only counted. */
+bool kp_http2_head_add(struct kp_http2_head *h, const struct kp_http_limits *l, bool is_request,
+	struct kp_header x);
+/* The stream of a complete block; *ret_refusal says whether to refuse it. NULL: no memory. */
+struct kp_stream *kp_http2_head_stream(
+	struct kp_http2_head *h, struct kp_http_conn *hc, struct kp_refusal *ret_refusal);
+void kp_http2_head_end(struct kp_http2_head *h, struct kp_http_server *s);
+
 /* server.c */
 kp_str kp_http_server_date(struct kp_http_server *s);
 struct kp_http_conn *kp_http_conn_create(struct kp_http_server *s);
