@@ -45,5 +45,33 @@ pick = $(if $(M),$(foreach t,$(1),$(if $(filter $(M),$(call module_of,$(t))),$(t
 UNIT_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(UNIT_SRC)))
 FUZZ_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(FUZZ_SRC)))
 
+check-unit: $(UNIT_BIN) $(if $(filter fuzz,$(V)),,$(FUZZ_BIN)) ## unit and property tests, fuzz regressions (M=module for one)
+	@hack/run-unit $(UNIT_BIN) -- $(if $(filter fuzz,$(V)),,$(FUZZ_BIN))
 
+check-asan: ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+	./hack/test --asan
+
+check-tsan: ## lib/base's tests (M=module for another) under ThreadSanitizer
+	$(MAKE) V=tsan M=$(or $(M),base) check-unit
+
+check-valgrind: ## unit tests under valgrind, by hand: slow (M=module for one)
+	KP_TEST_LIMIT=900 KP_WRAP="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite" \
+		$(MAKE) V=debug check-unit
+
+fuzz-build: ## build the fuzz targets with libFuzzer
+	$(MAKE) V=fuzz fuzz-bins
+fuzz-bins: $(FUZZ_BIN)
+fuzz-smoke: ## 15 s of fuzzing per target (SECONDS_EACH=n for more, M=module)
+	$(MAKE) V=fuzz fuzz-bins && hack/run-fuzz $(or $(SECONDS_EACH),15) $(patsubst %.c,build/fuzz/%,$(call pick,$(FUZZ_SRC)))
+
+test: ## everything that needs no GPU and is not marked slow (./hack/test)
+	./hack/test
+
+check-reproducible: ## the last commit, built twice in different folders, gives the same programs
+	hack/check-reproducible
+
+lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
+	hack/lint
+# Everything of a variant: programs, tests, fuzz targets, the tests' own programs.
+everything: all $(UNIT_BIN) $(FUZZ_BIN) $(TOOL_BIN) $(patsubst %.c,$(B)/%,$(ORACLE_SRC))
 .PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke test check-reproducible lint
