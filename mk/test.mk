@@ -72,6 +72,4 @@ check-reproducible: ## the last commit, built twice in different folders, gives 
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-# Everything of a variant: programs, tests, fuzz targets, the tests' own programs.
-everything: all $(UNIT_BIN) $(FUZZ_BIN) $(TOOL_BIN) $(patsubst %.c,$(B)/%,$(ORACLE_SRC))
 .PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke test check-reproducible lint
