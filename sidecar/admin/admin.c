@@ -7,7 +7,7 @@
 #include "sidecar/version.h"
 #include "net/addr.h"
 #include "obs/log.h"
-#include "sidecar/api/errors.h"
+#include "sidecar/errors.h"
 #include "sidecar/control/control.h"
 
 #include <libwebsockets.h>

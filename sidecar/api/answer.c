@@ -1,6 +1,6 @@
 /* DESIGN: pieces of JSON that the generating APIs have in common; see generate.h. */
 #include "json/write.h"
-#include "sidecar/api/errors.h"
+#include "sidecar/errors.h"
 #include "sidecar/api/generate.h"
 
 const char *kp_finish_name(enum kp_finish f)

@@ -4,7 +4,7 @@
 #include "sidecar/api/http.h"
 
 #include "base/mem.h"
-#include "sidecar/api/errors.h"
+#include "sidecar/errors.h"
 #include "sidecar/control/control.h"
 #include "sidecar/flow/flow.h"
 

@@ -1,7 +1,7 @@
 /* DESIGN: GET /v1/models and /v1/models/NAME from the snapshot. `max_model_len` is vLLM's extra;
  * aliases are listed with the model they stand for as `parent`, as vLLM lists adapters. */
 #include "json/write.h"
-#include "sidecar/api/errors.h"
+#include "sidecar/errors.h"
 #include "sidecar/api/http.h"
 #include "sidecar/control/snapshot.h"
 

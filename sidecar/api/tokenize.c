@@ -1,7 +1,7 @@
 /* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM): flows that need no
    engine. Their last stage answers: the ids of the prompt, or the text of the ids. */
 #include "json/write.h"
-#include "sidecar/api/errors.h"
+#include "sidecar/errors.h"
 #include "sidecar/api/http.h"
 #include "sidecar/api/messages.h"
 #include "sidecar/api/params.h"

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "obs/log.h"
-#include "sidecar/api/errors.h"
+#include "sidecar/errors.h"
 #include "sidecar/metrics.h"
 
 const struct kp_stage kp_generate_stages[] = {

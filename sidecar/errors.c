@@ -1,6 +1,6 @@
 /* DESIGN: see errors.h. `code` is the machine word of the error, or null; `param` the input that is
  * wrong, or null. */
-#include "sidecar/api/errors.h"
+#include "sidecar/errors.h"
 
 #include "json/write.h"
 

@@ -1,7 +1,7 @@
 /* Errors as OpenAI shapes them, on every listener: {"error":{"message","type","param","code"}} with
  * the status of the code table (base/err.h). */
-#ifndef SIDECAR_API_ERRORS_H
-#define SIDECAR_API_ERRORS_H
+#ifndef SIDECAR_ERRORS_H
+#define SIDECAR_ERRORS_H
 
 #include "base/buf.h"
 #include "net/server.h"
