@@ -11,6 +11,7 @@
 #include "json/jansson.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -41,12 +42,13 @@ struct place {
 void kp_problems_init(struct kp_problems *p)
 {
 	*p = (struct kp_problems){ .arena = kp_arena_create(PROBLEM_ARENA_MAX) };
-	p->p = kp_arena_xalloc(p->arena, 2 * KP_PROBLEMS_MAX * sizeof(*p->p));
+	p->p = kp_xcalloc(2 * KP_PROBLEMS_MAX, sizeof(*p->p));
 }
 
 void kp_problems_fini(struct kp_problems *p)
 {
 	kp_arena_destroy(p->arena);
+	kp_mem_free(p->p);
 	*p = (struct kp_problems){ 0 };
 }
 
@@ -96,6 +98,24 @@ static void complain(struct loader *l, bool warning, struct kp_doc_pos at, const
 	add_problem(l->problems, warning, l->file, at, "", field, text);
 }
 
+/* Where the field stands, or its nearest parent that does. */
+static struct kp_doc_pos place_of(const struct kp_object *o, kp_str field)
+{
+	field = kp_str_starts(field, KP_S("spec.")) ? kp_str_skip(field, 5) : KP_STR_NULL;
+	while (field.n) {
+		for (size_t i = 0; i < o->n_places; i++) {
+			if (kp_str_eq(kp_str_c(o->places[i].path), field)) {
+				return (struct kp_doc_pos){ o->places[i].line,
+					o->places[i].column };
+			}
+		}
+		do {
+			field.n--;
+		} while (field.n && field.p[field.n] != '.' && field.p[field.n] != '[');
+	}
+	return (struct kp_doc_pos){ o->line, o->column };
+}
+
 void kp_problem_object(
 	struct kp_problems *ps, const struct kp_object *o, const char *field, const char *fmt, ...)
 {
@@ -106,8 +126,7 @@ void kp_problem_object(
 	va_end(ap);
 	snprintf(label, sizeof(label), "%s %" KP_FMT "/%" KP_FMT, kp_kinds[o->kind].kind,
 		KP_ARG(o->meta.namespace_), KP_ARG(o->meta.name));
-	add_problem(ps, false, o->file, (struct kp_doc_pos){ .line = o->line, .column = o->column },
-		label, field, text);
+	add_problem(ps, false, o->file, place_of(o, kp_str_c(field)), label, field, text);
 }
 
 void kp_problem_write(const struct kp_problem *p, struct kp_buf *out)
@@ -149,14 +168,16 @@ static kp_str name_of(const struct kp_yaml_doc *d, const char *member)
 	return kp_doc_str(json_object_get(d->value, "metadata"), member);
 }
 
-/* "InferenceEngine default/demo", for messages; names may be wrong or missing here. */
-static kp_str object_label(struct loader *l, const struct kp_yaml_doc *d, kp_str kind)
+enum { LABEL_MAX = 512 };
+
+/* "InferenceEngine default/demo", for messages and to find duplicates; names may be wrong or missing here. */
+static void object_label(
+	struct loader *l, const struct kp_yaml_doc *d, enum kp_kind kind, char ret[LABEL_MAX])
 {
-	kp_str ns = name_of(d, "namespace"), name = name_of(d, "name");
+	kp_str ns = name_of(d, "namespace"), name = kp_str_sub(name_of(d, "name"), 0, 253);
 	ns = kp_str_sub(ns.n ? ns : l->default_namespace, 0, 63);
-	return kp_arena_printf(l->scratch, "%" KP_FMT "%s%" KP_FMT "%s%" KP_FMT,
-		KP_ARG(kp_str_sub(kind, 0, 63)), name.n ? " " : "", KP_ARG(name.n ? ns : KP_S("")),
-		name.n ? "/" : "", KP_ARG(kp_str_sub(name, 0, 100)));
+	snprintf(ret, LABEL_MAX, "%s%s%" KP_FMT "%s%" KP_FMT, kp_kinds[kind].kind,
+		name.n ? " " : "", KP_ARG(name.n ? ns : KP_S("")), name.n ? "/" : "", KP_ARG(name));
 }
 
 static void report(struct loader *l, const struct kp_yaml_doc *d, const char *label,
@@ -173,17 +194,19 @@ static void report(struct loader *l, const struct kp_yaml_doc *d, const char *la
 
 /* The second object of a name is an error; the first may itself have been refused. */
 static int check_duplicate(
-	struct loader *l, const struct kp_yaml_doc *d, kp_str label, struct kp_err *err)
+	struct loader *l, const struct kp_yaml_doc *d, const char *label, struct kp_err *err)
 {
 	if (!name_of(d, "name").n) {
 		return 0;
 	}
-	const struct place *first = kp_map_get(&l->names, label);
+	const struct place *first = kp_map_get(&l->names, kp_str_c(label));
 	if (first) {
-		add_problem(l->problems, false, l->file, d->pos, label.p, "",
-			kp_arena_printf(
-				l->arena, "already defined at %s:%u", first->file, first->line)
-				.p);
+		KP_AUTO(buf) struct kp_buf b;
+		kp_buf_init(&b, TEXT_MAX);
+		kp_buf_printf(&b, "already defined at %s:%u", first->file, first->line);
+		const char *text = kp_buf_cstr(&b);
+		add_problem(l->problems, false, l->file, d->pos, label, "",
+			text ? text : "already defined");
 		return 0;
 	}
 	struct place *p = kp_arena_alloc(l->arena, sizeof(*p));
@@ -191,7 +214,54 @@ static int check_duplicate(
 		return kp_arena_full(err, "manifests");
 	}
 	*p = (struct place){ .file = l->file, .line = d->pos.line };
-	kp_map_set(&l->names, label, p);
+	kp_map_set(&l->names, kp_str_c(label), p);
+	return 0;
+}
+
+struct places {
+	struct kp_arena *arena;
+	struct kp_object_place *p;
+	size_t n, max;
+	bool failed;
+};
+
+static void add_place(void *ctx, const char *path, struct kp_doc_pos pos)
+{
+	struct places *ps = ctx;
+	kp_str copy;
+	struct kp_err err;
+	KP_BUG_ON(ps->n == ps->max);
+	if (ps->failed || kp_arena_dup(ps->arena, kp_str_c(path), &copy, &err)) {
+		ps->failed = true;
+		return;
+	}
+	ps->p[ps->n++] =
+		(struct kp_object_place){ .path = copy.p, .line = pos.line, .column = pos.column };
+}
+
+static void count_place(void *ctx, const char *path, struct kp_doc_pos pos)
+{
+	(void)path;
+	(void)pos;
+	++*(size_t *)ctx;
+}
+
+/* Remembers where the values of spec stand. */
+static int keep_places(
+	struct loader *l, const struct kp_yaml_doc *d, struct kp_object *o, struct kp_err *err)
+{
+	struct kp_yaml_doc spec = kp_yaml_member(d, "spec");
+	struct places ps = { .arena = l->arena };
+	kp_yaml_each(&spec, count_place, &ps.max);
+	ps.p = kp_arena_calloc(l->arena, ps.max + 1, sizeof(*ps.p));
+	if (ps.p) {
+		kp_yaml_each(&spec, add_place, &ps);
+	}
+	if (!ps.p || ps.failed) {
+		return kp_arena_full(err, "manifests");
+	}
+	o->places = ps.p;
+	o->n_places = ps.n;
 	return 0;
 }
 
@@ -200,8 +270,9 @@ static int load_object(
 {
 	struct kp_field_errors errs;
 	struct kp_object o;
+	char label[LABEL_MAX];
 	kp_arena_reset(l->scratch);
-	kp_str label = object_label(l, d, kp_str_c(kp_kinds[kind].kind));
+	object_label(l, d, kind, label);
 	if (l->objects.n == KP_MANIFEST_MAX_OBJECTS) {
 		return kp_err_set(
 			err, KP_TOO_LARGE, "more than %d objects", KP_MANIFEST_MAX_OBJECTS);
@@ -212,12 +283,15 @@ static int load_object(
 		return -1;
 	}
 	if (errs.n || errs.omitted) {
-		report(l, d, label.p, &errs);
+		report(l, d, label, &errs);
 		return 0;
 	}
 	o.file = l->file;
 	o.line = d->pos.line;
 	o.column = d->pos.column;
+	if (keep_places(l, d, &o, err)) {
+		return -1;
+	}
 	kp_vec_push(&l->objects, o);
 	return 0;
 }

@@ -29,7 +29,8 @@ struct kp_problem {
 };
 struct kp_problems {
 	struct kp_arena *arena; /* holds all texts */
-	struct kp_problem *p;	/* sorted by file, line, column; at most KP_PROBLEMS_MAX errors and as many warnings */
+	struct kp_problem *
+		p; /* sorted by file, line, column; at most KP_PROBLEMS_MAX errors and as many warnings */
 	size_t n;
 	size_t n_errors, n_warnings; /* all there were, n of them are kept */
 };
@@ -40,7 +41,7 @@ void kp_problem_write(const struct kp_problem *p, struct kp_buf *out);
 
 /* -1: *err says how many errors there are and the first of them. At least one must be there. */
 int kp_problems_err(const struct kp_problems *p, struct kp_err *err);
-/* An error in an object that parsed, found by rules between objects; its place is the object's. */
+/* An error in an object that parsed, found by rules between objects; its place is the field's, or the nearest parent's. */
 void kp_problem_object(struct kp_problems *p, const struct kp_object *o, const char *field,
 	const char *fmt, ...) KP_PRINTF(4, 5);
 

@@ -120,6 +120,22 @@ static int read_one(int dir_fd, const char *name, const char *shown, struct kp_a
 	return read_all(fd, shown, a, total, ret, err);
 }
 
+static int join(
+	struct kp_arena *a, kp_str dir, const char *name, const char **ret, struct kp_err *err)
+{
+	KP_AUTO(buf) struct kp_buf b;
+	kp_str path;
+	kp_buf_init(&b, 1 << 16);
+	kp_buf_add(&b, dir);
+	kp_buf_addc(&b, '/');
+	kp_buf_addz(&b, name);
+	if (kp_buf_finish(&b, "path", err) || kp_arena_dup(a, kp_buf_str(&b), &path, err)) {
+		return -1;
+	}
+	*ret = path.p;
+	return 0;
+}
+
 static int read_listed(int dir_fd, const char *path, const struct names *names,
 	struct kp_manifest_files *ret, struct kp_err *err)
 {
@@ -128,11 +144,15 @@ static int read_listed(int dir_fd, const char *path, const struct names *names,
 	while (dir.n > 1 && dir.p[dir.n - 1] == '/') {
 		dir.n--;
 	}
-	ret->files = kp_arena_xalloc(ret->arena, (names->v.n + 1) * sizeof(*ret->files));
+	ret->files = kp_arena_calloc(ret->arena, names->v.n + 1, sizeof(*ret->files));
+	if (!ret->files) {
+		return kp_arena_full(err, "manifests");
+	}
 	for (size_t i = 0; i < names->v.n; i++) {
 		struct kp_manifest_file *f = &ret->files[ret->n];
-		f->name =
-			kp_arena_printf(ret->arena, "%" KP_FMT "/%s", KP_ARG(dir), names->v.p[i]).p;
+		if (join(ret->arena, dir, names->v.p[i], &f->name, err)) {
+			return -1;
+		}
 		int r = read_one(dir_fd, names->v.p[i], f->name, ret->arena, &total, &f->text, err);
 		if (r < 0) {
 			return -1;
@@ -175,8 +195,12 @@ static int read_path(const char *path, struct kp_manifest_files *ret, struct kp_
 		return kp_err_sys(err, errno, "open `%s`", path);
 	}
 	size_t total = 0;
-	struct kp_manifest_file *f = kp_arena_new(ret->arena, struct kp_manifest_file);
-	f->name = kp_arena_strz(ret->arena, kp_str_c(path));
+	kp_str name;
+	struct kp_manifest_file *f = kp_arena_calloc(ret->arena, 1, sizeof(*f));
+	if (!f || kp_arena_dup(ret->arena, kp_str_c(path), &name, err)) {
+		return kp_arena_full(err, "manifests");
+	}
+	f->name = name.p;
 	int r = read_one(AT_FDCWD, path, path, ret->arena, &total, &f->text, err);
 	if (r > 0) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "read `%s`: not a regular file", path);

@@ -10,11 +10,18 @@ struct kp_object_meta {
 	const struct kp_kv *labels, *annotations;
 	size_t n_labels, n_annotations;
 };
+struct kp_object_place {
+	const char *path; /* below spec: "endpoints[0].port" */
+	uint32_t line, column;
+};
 struct kp_object {
 	enum kp_kind kind;
 	struct kp_object_meta meta;
 	const char *file; /* where it was written; "" when it comes from an API server */
 	uint32_t line, column;
+	const struct kp_object_place
+		*places; /* of the values in its spec, for messages; none from a server */
+	size_t n_places;
 	union {
 		const struct kp_inference_pool_spec *pool;
 		const struct kp_inference_engine_spec *engine;

@@ -2,6 +2,8 @@
  */
 #include "json/doc.h"
 
+#include <stdio.h>
+
 const json_t *kp_doc_at(const json_t *v, const char *path)
 {
 	kp_str rest = kp_str_c(path), part;
@@ -124,4 +126,31 @@ struct kp_yaml_doc kp_yaml_member(const struct kp_yaml_doc *object, const char *
 		.pos = m ? m->pos : object->pos,
 		.marks = m ? m : object->marks,
 	};
+}
+
+struct visit {
+	void (*fn)(void *ctx, const char *path, struct kp_doc_pos pos);
+	void *ctx;
+	char path[1024]; /* longer ones are cut */
+};
+
+static void each_below(struct visit *v, const struct kp_yaml_marks *m, size_t n)
+{
+	size_t i = 0;
+	for (const struct kp_yaml_marks *c = m->first; c; c = c->next, i++) {
+		size_t room = sizeof(v->path) - n;
+		int k = m->array ? snprintf(v->path + n, room, "[%zu]", i)
+				 : snprintf(v->path + n, room, "%s%" KP_FMT, n ? "." : "",
+					   KP_ARG(c->key));
+		v->fn(v->ctx, v->path, c->pos);
+		each_below(v, c, k < 0 || (size_t)k >= room ? sizeof(v->path) - 1 : n + (size_t)k);
+	}
+	v->path[n] = '\0';
+}
+
+void kp_yaml_each(const struct kp_yaml_doc *doc,
+	void (*fn)(void *ctx, const char *path, struct kp_doc_pos pos), void *ctx)
+{
+	struct visit v = { .fn = fn, .ctx = ctx };
+	each_below(&v, doc->marks, 0);
 }

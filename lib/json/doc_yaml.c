@@ -471,12 +471,15 @@ int kp_doc_yaml_where(kp_str text, const char *name, const struct kp_doc_limits 
 	struct reader r = { .text = text };
 	kp_map_init(&r.anchors);
 	int rc = read_text(&r, name, lim, arena, err);
+	size_t bytes = r.docs.n * sizeof(*r.docs.p);
+	struct kp_yaml_doc *docs = rc ? NULL : kp_arena_alloc(arena, bytes);
+	if (!rc && !docs) {
+		rc = kp_arena_full(err, "documents");
+	}
 	if (rc) {
 		*ret_where = r.b.where;
 		drop_docs(&r);
 	} else {
-		size_t bytes = r.docs.n * sizeof(*r.docs.p);
-		struct kp_yaml_doc *docs = kp_arena_xalloc(arena, bytes); /* at most max_docs */
 		if (r.docs.n) {
 			memcpy(docs, r.docs.p, bytes);
 		}

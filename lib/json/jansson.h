@@ -68,6 +68,9 @@ struct kp_doc_pos kp_yaml_key_pos(const struct kp_yaml_doc *doc, const char *pat
 /* A part of a document as a document of its own, for its positions; value NULL when absent. Borrowed from the stream. */
 struct kp_yaml_doc kp_yaml_member(const struct kp_yaml_doc *object, const char *key);
 struct kp_yaml_doc kp_yaml_element(const struct kp_yaml_doc *list, size_t index);
+/* Every value below the document (not itself) with its path, in document order. */
+void kp_yaml_each(const struct kp_yaml_doc *doc,
+	void (*fn)(void *ctx, const char *path, struct kp_doc_pos pos), void *ctx);
 
 /* Borrowed views, NULL when absent or of another type. */
 const json_t *kp_doc_at(

@@ -33,14 +33,15 @@ static bool is_word(kp_str s, const char *const *words)
 /* The words of the library's table; false: not one of them. */
 static bool resolve_word(kp_str s, enum kp_yaml_type *type, struct kp_yaml_scalar *ret)
 {
-	static const char *const nulls[] = {"~", "null", "Null", "NULL", NULL};
-	static const char *const trues[] = {
-		"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", NULL};
-	static const char *const falses[] = {
-		"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF", NULL};
-	static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
-	static const char *const infs[] = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", NULL};
-	static const char *const minus_infs[] = {"-.inf", "-.Inf", "-.INF", NULL};
+	static const char *const nulls[] = { "~", "null", "Null", "NULL", NULL };
+	static const char *const trues[] = { "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE",
+		"on", "On", "ON", NULL };
+	static const char *const falses[] = { "n", "N", "no", "No", "NO", "false", "False", "FALSE",
+		"off", "Off", "OFF", NULL };
+	static const char *const nans[] = { ".nan", ".NaN", ".NAN", NULL };
+	static const char *const infs[] = { ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF",
+		NULL };
+	static const char *const minus_infs[] = { "-.inf", "-.Inf", "-.INF", NULL };
 	if (s.n == 0 || is_word(s, nulls)) {
 		*type = KP_YAML_NULL;
 	} else if (is_word(s, trues) || is_word(s, falses)) {

@@ -72,7 +72,10 @@ static int decode_struct(const struct kp_schema *s, bool pointer, const json_t *
 	if (!pointer) {
 		return kp_schema_decode(s, v, a, at, err);
 	}
-	void *object = kp_arena_xalloc(a, s->c_size);
+	void *object = kp_arena_calloc(a, 1, s->c_size);
+	if (!object) {
+		return kp_arena_full(err, "object");
+	}
 	*(const void **)(void *)at = object;
 	return kp_schema_decode(s, v, a, object, err);
 }

@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		values += count(s.docs[i].value, 1, s.docs[i].marks);
 		char *text = json_dumps(s.docs[i].value, JSON_COMPACT | JSON_ENCODE_ANY);
 		const struct kp_doc_limits wide = {
-			.max_bytes = 1 << 26, .max_nodes = 100000, .max_depth = 64, .max_docs = 1};
+			.max_bytes = 1 << 26, .max_nodes = 100000, .max_depth = 64, .max_docs = 1
+		};
 		json_t *again;
 		KP_BUG_ON(!text || kp_doc_json(kp_str_c(text), "again", &wide, &again, &err));
 		KP_BUG_ON(!json_equal(again, s.docs[i].value));

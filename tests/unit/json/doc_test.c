@@ -292,14 +292,14 @@ static void json_text(void **state)
 	assert_null(kp_doc_str(v, "a").p);
 	json_decref(v);
 	static const char *const bad[][2] = {
-		{"", "parse `x`: line 1 column 1: parse JSON: the text ends, expected a value, at byte 0"},
-		{"{\"a\":1}\n x",
-			"parse `x`: line 2 column 2: parse JSON: expected the end, got `x` at byte 9"},
-		{"{\"a\":1,\n\"a\":1}",
-			"parse `x`: line 2 column 1: key `a` is already set at line 1"},
-		{"[1e999]", "parse `x`: line 1 column 7: `[0]`: number `1e999` is out of range"},
-		{"\xef\xbb\xbf[",
-			"parse `x`: line 1 column 2: parse JSON: the text ends, expected a value, at byte 1 (in `[0]`)"},
+		{ "", "parse `x`: line 1 column 1: parse JSON: the text ends, expected a value, at byte 0" },
+		{ "{\"a\":1}\n x",
+			"parse `x`: line 2 column 2: parse JSON: expected the end, got `x` at byte 9" },
+		{ "{\"a\":1,\n\"a\":1}",
+			"parse `x`: line 2 column 1: key `a` is already set at line 1" },
+		{ "[1e999]", "parse `x`: line 1 column 7: `[0]`: number `1e999` is out of range" },
+		{ "\xef\xbb\xbf[",
+			"parse `x`: line 1 column 2: parse JSON: the text ends, expected a value, at byte 1 (in `[0]`)" },
 	};
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
 		assert_int_equal(
@@ -308,7 +308,8 @@ static void json_text(void **state)
 		assert_string_equal(err.msg, bad[i][1]);
 	}
 	const struct kp_doc_limits small = {
-		.max_bytes = 10, .max_nodes = 3, .max_depth = 2, .max_docs = 1};
+		.max_bytes = 10, .max_nodes = 3, .max_depth = 2, .max_docs = 1
+	};
 	assert_int_equal(kp_doc_json(KP_S("[[[]]]"), "x", &small, &v, &err), -1);
 	assert_int_equal(err.code, KP_TOO_LARGE);
 	assert_int_equal(kp_doc_json(KP_S("[1,2,3]"), "x", &small, &v, &err), -1);
