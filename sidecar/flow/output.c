@@ -128,6 +128,26 @@ static int emit_logprobs(
 	return 0;
 }
 
+static bool has_id(const kp_id *ids, size_t n, kp_id id)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i] == id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The token that ends a choice, a stop id of the client's or the model's own end, counts but is
+ * text only when asked for, as in vLLM. Engines choose neither before min_tokens. */
+static bool is_shown(const struct kp_flow *f, kp_id id)
+{
+	const struct kp_sampling *s = &f->turn.sampling;
+	const struct kp_tokenizer_info *t = f->revision->text->info;
+	return s->include_stop_str || !(has_id(s->stop_ids, s->n_stop_ids, id) ||
+				       (!s->ignore_eos && has_id(t->eog, t->n_eog, id)));
+}
+
 /* The delta's ids through detokenizer and stop strings into `text`; *ret_n: how many ids were used
  * (all, unless a stop string matched). */
 static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text,
@@ -138,7 +158,8 @@ static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, stru
 	kp_buf_init(&raw, 1 << 20);
 	*ret_n = d->n_ids;
 	for (size_t i = 0; i < d->n_ids; i++) {
-		if (kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, err)) {
+		if (is_shown(f, d->ids[i]) &&
+			kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, err)) {
 			return kp_err_wrap(err, "engine `%s`", f->revision->engine);
 		}
 		c->n_tokens++;
