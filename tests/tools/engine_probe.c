@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { MAX_CALLS = 1024, LINE_MAX_BYTES = 4 << 20, MAX_LIST = 1 << 16 };
+enum { MAX_CALLS = 1024, LINE_MAX_BYTES = 16 << 20, MAX_LIST = 1 << 16 };
 
 struct probe_call {
 	struct kp_engine_call *call; /* NULL: not running */

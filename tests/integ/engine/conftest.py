@@ -1,5 +1,6 @@
 import pathlib
 import sys
+import tempfile
 
 import pytest
 
@@ -13,8 +14,7 @@ def make_sim(tmp_path):
     made = []
 
     def make(*args, **more):
-        folder = tmp_path / f"sim{len(made)}"
-        folder.mkdir()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="sim", dir=tmp_path))
         made.append(engines.Sim(folder, *args, **more))
         return made[-1]
 
@@ -24,8 +24,10 @@ def make_sim(tmp_path):
 
 
 @pytest.fixture
-def sim(make_sim):
-    return make_sim("--tokenizer-file", engines.ROOT / "Makefile", "--tokenizer-file", engines.ROOT / "mk" / "test.mk")
+def sim(make_sim, tmp_path):
+    big = tmp_path / "tokenizer.json"  # more than one piece
+    big.write_bytes(bytes(range(256)) * 1000)
+    return make_sim("--tokenizer-file", engines.ROOT / "Makefile", "--tokenizer-file", big)
 
 
 @pytest.fixture

@@ -75,10 +75,17 @@ class Probe(peers.Child):
     def do(self, command):
         self.process.stdin.write(command + "\n")
 
+    def end(self, ident):
+        """The end of a generation, whether it has been seen or not."""
+        for line in self.seen:
+            if line["event"] == "end" and line["id"] == ident:
+                return line
+        return self.expect(event="end", id=ident)
+
     def generate(self, ident, options):
         """One generation to its end: (deltas, end)."""
         self.do(f"start {ident} {options}")
-        end = self.expect(event="end", id=ident)
+        end = self.end(ident)
         return [line for line in self.seen if line["event"] == "delta" and line["id"] == ident], end
 
     def ask(self, question):

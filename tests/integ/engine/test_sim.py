@@ -141,7 +141,7 @@ def test_one_step_for_all_streams(make_sim):
     assert time.monotonic() - began >= 0.12 and all(m.HasField("chunk") for m in first)
     for call, message in zip(calls, first):
         assert len(ids_of([message, *call])) == 6
-    assert time.monotonic() - began >= 0.12 + 5 * 0.03
+    assert time.monotonic() - began >= 0.12 + 4 * 0.03  # an idle engine makes its first step at once
 
 
 def test_a_slow_client_gets_the_tokens_of_several_steps_in_one_chunk(make_sim):
