@@ -145,7 +145,7 @@ static bool is_shown(const struct kp_flow *f, kp_id id)
 	const struct kp_sampling *s = &f->turn.sampling;
 	const struct kp_tokenizer_info *t = f->revision->text->info;
 	return s->include_stop_str || !(has_id(s->stop_ids, s->n_stop_ids, id) ||
-				       (!s->ignore_eos && has_id(t->eog, t->n_eog, id)));
+					      (!s->ignore_eos && has_id(t->eog, t->n_eog, id)));
 }
 
 /* The delta's ids through detokenizer and stop strings into `text`; *ret_n: how many ids were used
