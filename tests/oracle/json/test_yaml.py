@@ -282,6 +282,7 @@ STRICTER = [
     ("l", "a: \"\\'\"\n", "unknown escape"),
     ("l", "{a:}\n", "unexpected ':'"),
     ("l", "a: &x 1\n*x : 2\n", "must stand for a string"),
+    ("l", '"a\\0": 1\n', "must not contain a NUL"),
     ("l", "a: !mine x\n", "not supported"),
     ("l", "a: !!str [x]\n", "not supported"),
     ("l", "a: !!map x\n", "not supported"),
@@ -311,6 +312,7 @@ LOOSER = [  # libyaml 0.2.5 against go-yaml's older port of it
     'a: "\\/"\n',
     "%YAML 1.2\n---\na: 1\n",
     "[a?b]\n",
+    "\ufeff\ufeff\na: 1\n",  # a second byte order mark
 ]
 
 
