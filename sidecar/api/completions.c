@@ -1,6 +1,7 @@
 /* DESIGN: text_completion, streamed (same object, one per piece) and whole. Its log-probabilities
    are four parallel lists; while a piece waits they are kept as the insides of these lists, so that
    joining pieces is joining text. */
+#include "base/utf8.h"
 #include "json/write.h"
 #include "sidecar/api/generate.h"
 
@@ -78,10 +79,24 @@ static void close_state(void *state)
 	}
 }
 
+/* Parts of characters look alike once they stand in JSON, and a name must not come twice. */
+static bool is_same_name(kp_str a, kp_str b)
+{
+	if (kp_str_eq(a, b) || (kp_utf8_ok(a) && kp_utf8_ok(b))) {
+		return kp_str_eq(a, b);
+	}
+	KP_AUTO(buf) struct kp_buf x, y;
+	kp_buf_init(&x, 4096);
+	kp_buf_init(&y, 4096);
+	kp_json_w_str(&x, a);
+	kp_json_w_str(&y, b);
+	return kp_str_eq(kp_buf_str(&x), kp_buf_str(&y));
+}
+
 static bool in_top(const struct kp_event_logprob *p, size_t before, kp_str bytes)
 {
 	for (size_t i = 0; i < before; i++) {
-		if (kp_str_eq(p->top[i].bytes, bytes)) {
+		if (is_same_name(p->top[i].bytes, bytes)) {
 			return true;
 		}
 	}

@@ -626,6 +626,8 @@ static const struct param table[] = {
 	{ "audio", CHAT, NULL, "audio output is not supported" },
 	{ "prediction", CHAT, NULL, "predicted output is not supported" },
 	{ "web_search_options", CHAT, NULL, "web search is not supported" },
+	{ "moderation", CHAT, NULL, "not supported" },
+	{ "prompt_cache_options", CHAT, NULL, "not supported" },
 	{ "verbosity", CHAT, NULL, "not supported" },
 	{ "prompt_logprobs", BOTH, NULL, "log-probabilities of the prompt are not supported yet" },
 	{ "truncate_prompt_tokens", BOTH, NULL, "prompts are never truncated" },
