@@ -15,7 +15,7 @@ everything: all $(UNIT_BIN) $(FUZZ_BIN) $(TOOL_BIN) $(ORACLE_SRC:%.c=$(B)/%)
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile mk/*.mk
-	@echo "  variables: V=release|debug|asan|fuzz  CC=gcc|clang  M=<module>  VERBOSE=1  WERROR=0"
+	@echo "  variables: V=release|debug|asan|fuzz  CC=gcc|clang  M=<module>  VERBOSE=1  WERROR=1"
 
 demo: ## run the main job with a real model (README)
 	./hack/demo
