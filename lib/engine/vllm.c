@@ -213,9 +213,9 @@ static void on_message(void *user, kp_str bytes)
 		return;
 	}
 	struct choice *choice = &c->choices[r.choice];
-	struct kp_engine_delta d = {.choice = r.choice,
+	struct kp_engine_delta d = { .choice = r.choice,
 		.prompt_tokens = r.prompt_tokens,
-		.cached_tokens = r.cached_tokens};
+		.cached_tokens = r.cached_tokens };
 	if (!choice->has_chunk || r.kind == KP_VLLM_CHUNK) {
 		d.ids = r.ids;
 		d.n_ids = r.n_ids;
@@ -257,7 +257,7 @@ static void on_end(void *user, const struct kp_err *status, bool processed,
 	}
 }
 
-static const struct kp_grpc_call_ops call_ops = {.message = on_message, .end = on_end};
+static const struct kp_grpc_call_ops call_ops = { .message = on_message, .end = on_end };
 
 static void on_refused(struct kp_defer *d)
 {
@@ -275,14 +275,16 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 	struct kp_engine_call *c =
 		kp_xcalloc(1, sizeof(*c) + (n_ok ? n : 0) * sizeof(c->choices[0]));
 	*c = (struct kp_engine_call){
-		.e = e, .sink = *sink, .user = user, .n = n, .n_prompt = r->n_ids};
+		.e = e, .sink = *sink, .user = user, .n = n, .n_prompt = r->n_ids
+	};
 	e->n_open++;
 	kp_buf_reset(&e->scratch);
 	if (!n_ok) {
 		kp_err_set(&c->refusal, KP_INVALID_ARGUMENT, "n is %u, at most %d", n,
 			KP_VLLM_MAX_CHOICES);
 	} else if (kp_vllm_encode_generate(&e->scratch, r, &e->defaults, &c->refusal) == 0) {
-		kp_grpc_channel_connect(e->channel); /* who calls us believes that the engine is up */
+		kp_grpc_channel_connect(
+			e->channel); /* who calls us believes that the engine is up */
 		c->grpc = kp_grpc_start(e->channel, "/vllm.grpc.engine.VllmEngine/Generate", NULL,
 			0, kp_buf_str(&e->scratch), r->deadline_ns, false, &call_ops, c);
 		return c;
@@ -332,14 +334,15 @@ struct kp_engine *kp_engine_vllm_create(
 	struct kp_loop *loop, const char *address, const struct kp_engine_vllm_opts *o)
 {
 	struct kp_vllm *e = kp_new(struct kp_vllm);
-	e->base = (struct kp_engine){.ops = &ops, .loop = loop};
+	e->base = (struct kp_engine){ .ops = &ops, .loop = loop };
 	e->address = kp_xstrdup(address);
 	e->vocab_size = o ? o->vocab_size : 0;
 	e->n_open = 1; /* its owner's */
 	kp_vllm_decoder_init(&e->decoder);
 	kp_buf_init(&e->scratch, 64 << 20);
 	const struct kp_grpc_opts grpc = {
-		.address = e->address, .tls = o ? o->tls : NULL, .max_message_bytes = 64 << 20};
+		.address = e->address, .tls = o ? o->tls : NULL, .max_message_bytes = 64 << 20
+	};
 	e->channel = kp_grpc_channel_create(loop, &grpc);
 	return &e->base;
 }

@@ -110,7 +110,7 @@ static void on_end(void *user, const struct kp_err *status, bool processed,
 	}
 }
 
-static const struct kp_grpc_call_ops ask_ops = {.message = on_message, .end = on_end};
+static const struct kp_grpc_call_ops ask_ops = { .message = on_message, .end = on_end };
 
 static struct question *open_question(
 	struct kp_engine *base, void (*finish)(struct question *), void *user)
@@ -132,7 +132,7 @@ static struct ask *ask(struct question *q, const char *path, int64_t deadline_ns
 	int (*read)(struct question *, kp_str, struct kp_err *))
 {
 	struct ask *a = &q->asks[q->n_open++];
-	*a = (struct ask){.q = q, .read = read};
+	*a = (struct ask){ .q = q, .read = read };
 	kp_grpc_channel_connect(q->e->channel);
 	a->grpc = kp_grpc_start(
 		q->e->channel, path, NULL, 0, KP_STR_NULL, deadline_ns, false, &ask_ops, a);

@@ -158,7 +158,7 @@ int kp_vllm_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
 
 void kp_vllm_decoder_init(struct kp_vllm_decoder *d)
 {
-	*d = (struct kp_vllm_decoder){0};
+	*d = (struct kp_vllm_decoder){ 0 };
 	kp_ids_init(&d->ids, KP_VLLM_MAX_IDS);
 }
 
@@ -166,7 +166,7 @@ static void logprobs_fini(struct kp_vllm_logprobs *l)
 {
 	kp_free(&l->p);
 	kp_free(&l->tops);
-	*l = (struct kp_vllm_logprobs){0};
+	*l = (struct kp_vllm_logprobs){ 0 };
 }
 
 void kp_vllm_decoder_fini(struct kp_vllm_decoder *d)
@@ -249,7 +249,7 @@ static struct kp_token_logprob *position(struct kp_vllm_logprobs *l, size_t n)
 	struct kp_token_logprob *t = slot(l->p, &l->cap, n, sizeof(*l->p), KP_VLLM_MAX_IDS, &array);
 	l->p = array;
 	if (t && is_new) {
-		*t = (struct kp_token_logprob){0};
+		*t = (struct kp_token_logprob){ 0 };
 	}
 	return t;
 }
@@ -273,7 +273,8 @@ struct scalars {
 static bool scalars_of(const struct kp_wire_field *f, enum kp_wire_type type, struct scalars *ret)
 {
 	*ret = (struct scalars){
-		.w = f->bytes, .type = type, .single = f->type != KP_WIRE_BYTES, .value = f->value};
+		.w = f->bytes, .type = type, .single = f->type != KP_WIRE_BYTES, .value = f->value
+	};
 	return f->type == type ||
 	       (f->type == KP_WIRE_BYTES &&
 		       (type != KP_WIRE_32 || (f->bytes.end - f->bytes.p) % 4 == 0));
@@ -283,7 +284,7 @@ static int scalars_next(struct scalars *s, uint64_t *ret)
 {
 	if (s->single) {
 		s->single = false;
-		s->w = (struct kp_wire){NULL, NULL};
+		s->w = (struct kp_wire){ NULL, NULL };
 		*ret = s->value;
 		return 1;
 	}
@@ -302,7 +303,7 @@ static int scalars_next(struct scalars *s, uint64_t *ret)
 static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err *err)
 {
 	static const char what[] = "top_logprobs";
-	size_t first = l->n_tops, n[2] = {0, 0};
+	size_t first = l->n_tops, n[2] = { 0, 0 };
 	struct kp_wire_field f;
 	while (kp_wire_more(&w)) {
 		struct scalars s;
@@ -473,14 +474,14 @@ static const struct layout {
 	uint32_t ids, finish, prompt, completion, cached, output_logprobs, input_logprobs, index,
 		matched_id, matched_str;
 } layouts[] = {
-	[KP_VLLM_CHUNK] = {.ids = 1,
+	[KP_VLLM_CHUNK] = { .ids = 1,
 		.prompt = 2,
 		.completion = 3,
 		.cached = 4,
 		.output_logprobs = 5,
 		.input_logprobs = 6,
-		.index = 7},
-	[KP_VLLM_COMPLETE] = {.ids = 1,
+		.index = 7 },
+	[KP_VLLM_COMPLETE] = { .ids = 1,
 		.finish = 2,
 		.prompt = 3,
 		.completion = 4,
@@ -489,7 +490,7 @@ static const struct layout {
 		.input_logprobs = 7,
 		.index = 8,
 		.matched_id = 10,
-		.matched_str = 11},
+		.matched_str = 11 },
 };
 
 static int read_string(const struct kp_wire_field *f, kp_str *ret, struct kp_err *err)
@@ -548,7 +549,7 @@ static int read_body(struct kp_vllm_decoder *d, const struct kp_wire_field *fiel
 		return bad(err, "response");
 	}
 	decoder_reset(d);
-	*r = (struct kp_vllm_response){.kind = (enum kp_vllm_kind)field->number};
+	*r = (struct kp_vllm_response){ .kind = (enum kp_vllm_kind)field->number };
 	struct kp_wire w = field->bytes;
 	struct kp_wire_field f;
 	while (kp_wire_more(&w)) {
@@ -565,7 +566,7 @@ static int read_body(struct kp_vllm_decoder *d, const struct kp_wire_field *fiel
 int kp_vllm_decode_response(
 	struct kp_vllm_decoder *d, kp_str bytes, struct kp_vllm_response *ret, struct kp_err *err)
 {
-	struct kp_vllm_response r = {0};
+	struct kp_vllm_response r = { 0 };
 	struct kp_wire w = kp_wire_of(bytes);
 	struct kp_wire_field f;
 	while (kp_wire_more(&w)) {
@@ -599,10 +600,10 @@ enum kp_finish kp_vllm_finish(kp_str reason)
 		kp_str name;
 		enum kp_finish finish;
 	} known[] = {
-		{{"stop", 4}, KP_FINISH_STOP},
-		{{"length", 6}, KP_FINISH_LENGTH},
-		{{"abort", 5}, KP_FINISH_ABORT},
-		{{"error", 5}, KP_FINISH_ERROR},
+		{ { "stop", 4 }, KP_FINISH_STOP },
+		{ { "length", 6 }, KP_FINISH_LENGTH },
+		{ { "abort", 5 }, KP_FINISH_ABORT },
+		{ { "error", 5 }, KP_FINISH_ERROR },
 	};
 	for (size_t i = 0; i < KP_LEN(known); i++) {
 		if (kp_str_eq(reason, known[i].name)) {
@@ -614,7 +615,7 @@ enum kp_finish kp_vllm_finish(kp_str reason)
 
 int kp_vllm_decode_tokenizer(kp_str bytes, kp_str *ret_data, kp_str *ret_sha256, struct kp_err *err)
 {
-	kp_str field[2] = {KP_STR_NULL, KP_STR_NULL};
+	kp_str field[2] = { KP_STR_NULL, KP_STR_NULL };
 	struct kp_wire w = kp_wire_of(bytes);
 	struct kp_wire_field f;
 	while (kp_wire_more(&w)) {

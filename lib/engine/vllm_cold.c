@@ -27,7 +27,7 @@ static void *unpack(const ProtobufCMessageDescriptor *d, kp_str bytes, struct kp
 	if (kp_wire_check(d, bytes, &limits, err) < 0) {
 		return NULL;
 	}
-	ProtobufCAllocator allocator = {arena_alloc, arena_free, scratch};
+	ProtobufCAllocator allocator = { arena_alloc, arena_free, scratch };
 	void *m = protobuf_c_message_unpack(d, &allocator, bytes.n, (const uint8_t *)bytes.p);
 	if (!m) {
 		kp_err_set(err, KP_INTERNAL, "read `%s`: not valid protobuf", d->name);
@@ -57,7 +57,7 @@ static void read_defaults(kp_str json, struct kp_arena *scratch, struct kp_sampl
 	struct kp_jv v;
 	struct kp_err ignored = KP_ERR_INIT;
 	double number;
-	*ret = (struct kp_sampling){0};
+	*ret = (struct kp_sampling){ 0 };
 	if (json.n == 0 || kp_jv_parse(json, scratch, &v, &ignored) < 0) {
 		return;
 	}
@@ -66,10 +66,10 @@ static void read_defaults(kp_str json, struct kp_arena *scratch, struct kp_sampl
 		enum kp_sampling_field bit;
 		double *field;
 	} known[] = {
-		{KP_S("temperature"), KP_SET_TEMPERATURE, &ret->temperature},
-		{KP_S("top_p"), KP_SET_TOP_P, &ret->top_p},
-		{KP_S("min_p"), KP_SET_MIN_P, &ret->min_p},
-		{KP_S("repetition_penalty"), KP_SET_REPETITION_PENALTY, &ret->repetition_penalty},
+		{ KP_S("temperature"), KP_SET_TEMPERATURE, &ret->temperature },
+		{ KP_S("top_p"), KP_SET_TOP_P, &ret->top_p },
+		{ KP_S("min_p"), KP_SET_MIN_P, &ret->min_p },
+		{ KP_S("repetition_penalty"), KP_SET_REPETITION_PENALTY, &ret->repetition_penalty },
 	};
 	for (size_t i = 0; i < KP_LEN(known); i++) {
 		const struct kp_jv *m = kp_jv_get(&v, known[i].name);

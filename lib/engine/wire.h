@@ -24,11 +24,11 @@ struct kp_wire_field {
 static inline struct kp_wire kp_wire_of(kp_str s)
 {
 	const uint8_t *p = (const uint8_t *)s.p;
-	return (struct kp_wire){p, p ? p + s.n : p};
+	return (struct kp_wire){ p, p ? p + s.n : p };
 }
 static inline kp_str kp_wire_str(struct kp_wire w)
 {
-	return (kp_str){(const char *)w.p, (size_t)(w.end - w.p)};
+	return (kp_str){ (const char *)w.p, (size_t)(w.end - w.p) };
 }
 static inline bool kp_wire_more(const struct kp_wire *w)
 {
@@ -84,7 +84,7 @@ KP_MUST_USE static inline bool kp_wire_next(struct kp_wire *w, struct kp_wire_fi
 		if (!kp_wire_varint(w, &n) || n > (uint64_t)(w->end - w->p)) {
 			return false;
 		}
-		ret->bytes = (struct kp_wire){w->p, w->p + n};
+		ret->bytes = (struct kp_wire){ w->p, w->p + n };
 		w->p += n;
 		return true;
 	case KP_WIRE_32:
@@ -150,7 +150,7 @@ static inline void kp_wire_add_float(struct kp_buf *b, uint32_t number, float v)
 	uint32_t bits;
 	memcpy(&bits, &v, sizeof(bits));
 	kp_wire_add_key(b, number, KP_WIRE_32);
-	char le[4] = {(char)bits, (char)(bits >> 8), (char)(bits >> 16), (char)(bits >> 24)};
+	char le[4] = { (char)bits, (char)(bits >> 8), (char)(bits >> 16), (char)(bits >> 24) };
 	kp_buf_add(b, kp_str_n(le, sizeof(le)));
 }
 static inline void kp_wire_add_str(struct kp_buf *b, uint32_t number, kp_str s)

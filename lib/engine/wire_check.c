@@ -126,7 +126,7 @@ static int check_message(
 int kp_wire_check(const struct ProtobufCMessageDescriptor *d, kp_str bytes,
 	const struct kp_wire_limits *limits, struct kp_err *err)
 {
-	struct scan s = {.limits = limits, .err = err};
+	struct scan s = { .limits = limits, .err = err };
 	if (bytes.n > limits->max_bytes) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
 			"read `%s`: %zu bytes, at most %zu allowed", d->name, bytes.n,

@@ -15,7 +15,7 @@ struct kp_wire_limits {
 	unsigned max_depth;
 };
 #define KP_WIRE_LIMITS \
-	((struct kp_wire_limits){.max_bytes = 1 << 20, .max_fields = 1 << 16, .max_depth = 64})
+	((struct kp_wire_limits){ .max_bytes = 1 << 20, .max_fields = 1 << 16, .max_depth = 64 })
 
 /* RESOURCE_EXHAUSTED over a limit, INTERNAL for bytes that are not this message. Unknown fields are
    allowed and not looked into, as protobuf-c skips them. */

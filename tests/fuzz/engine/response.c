@@ -23,8 +23,8 @@ static void generate(kp_str bytes)
 	for (size_t i = 0; i < r.n_ids; i++) {
 		sum += r.ids[i];
 	}
-	const struct kp_token_logprob *lists[] = {r.logprobs, r.prompt_logprobs};
-	const size_t n[] = {r.n_logprobs, r.n_prompt_logprobs};
+	const struct kp_token_logprob *lists[] = { r.logprobs, r.prompt_logprobs };
+	const size_t n[] = { r.n_logprobs, r.n_prompt_logprobs };
 	for (size_t l = 0; l < 2; l++) {
 		for (size_t i = 0; i < n[l]; i++) {
 			sum += lists[l][i].id;
@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(8 << 20);
 	kp_str bytes = kp_str_n(data + 1, size - 1), one, two;
 	struct kp_err err = KP_ERR_INIT;
-	struct kp_engine_info info = {0};
-	struct kp_engine_loads loads = {0};
+	struct kp_engine_info info = { 0 };
+	struct kp_engine_loads loads = { 0 };
 	int rc = 0;
 	switch (data[0] % 7) {
 	case 0:

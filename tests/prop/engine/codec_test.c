@@ -75,8 +75,8 @@ static void add_list(
 			size_t piece = 1 + below((uint32_t)(n - i)), at = kp_wire_begin(b, number);
 			for (; piece; piece--, i++) {
 				if (type == KP_WIRE_32) {
-					uint8_t le[4] = {(uint8_t)v[i], (uint8_t)(v[i] >> 8),
-						(uint8_t)(v[i] >> 16), (uint8_t)(v[i] >> 24)};
+					uint8_t le[4] = { (uint8_t)v[i], (uint8_t)(v[i] >> 8),
+						(uint8_t)(v[i] >> 16), (uint8_t)(v[i] >> 24) };
 					kp_buf_add(b, kp_str_n(le, 4));
 				} else {
 					kp_wire_add_varint(b, v[i]);
@@ -155,7 +155,8 @@ static void add_logprobs(struct kp_buf *b, uint32_t number, bool is_input)
 
 static void add_body(struct kp_buf *b, bool complete)
 {
-	static const char *const reasons[] = {"stop", "length", "abort", "error", "repetition", ""};
+	static const char *const reasons[] = { "stop", "length", "abort", "error", "repetition",
+		"" };
 	uint32_t v[64];
 	for (unsigned left = below(9); left; left--) {
 		maybe_unknown(b);
@@ -444,7 +445,8 @@ static struct kp_sampling random_sampling(struct kp_arena *a)
 	struct kp_logit_bias *bias = kp_arena_xalloc(a, (s.n_logit_bias + 1) * sizeof(*bias));
 	random_ids(stop, s.n_stop_ids);
 	for (size_t i = 0; i < s.n_logit_bias; i++) {
-		bias[i] = (struct kp_logit_bias){.id = any_u32() & INT32_MAX, .bias = any_float()};
+		bias[i] =
+			(struct kp_logit_bias){ .id = any_u32() & INT32_MAX, .bias = any_float() };
 	}
 	s.stop_ids = stop;
 	s.logit_bias = bias;
@@ -454,7 +456,7 @@ static struct kp_sampling random_sampling(struct kp_arena *a)
 static void check_sampling(const Vllm__Grpc__Engine__SamplingParams *p, const struct kp_sampling *s,
 	const struct kp_sampling *d)
 {
-	const struct kp_sampling none = {0};
+	const struct kp_sampling none = { 0 };
 #define SAID(bit) (s->set & (bit) ? s : d->set & (bit) ? d : &none)
 #define SAYS(bit) ((s->set | d->set) & (bit))
 	assert_int_equal(p->has_temperature_case != 0, SAYS(KP_SET_TEMPERATURE) != 0);
@@ -528,7 +530,8 @@ static void requests_read_back_by_protobuf_c(void **state)
 		assert_int_equal(
 			kp_vllm_encode_generate(&b, &r, has_defaults ? &defaults : NULL, &err), 0);
 		struct kp_wire_limits limits = {
-			.max_bytes = 4 << 20, .max_fields = 1 << 20, .max_depth = 3};
+			.max_bytes = 4 << 20, .max_fields = 1 << 20, .max_depth = 3
+		};
 		assert_int_equal(kp_wire_check(&vllm__grpc__engine__generate_request__descriptor,
 					 kp_buf_str(&b), &limits, &err),
 			0);

@@ -20,8 +20,8 @@ static void assert_encodes(
 static void a_request_has_the_bytes_of_the_format(void **state)
 {
 	(void)state;
-	const kp_id ids[] = {1, 127, 128, 300}, stop[] = {2};
-	const struct kp_logit_bias bias[] = {{.id = 5, .bias = -1.0f}};
+	const kp_id ids[] = { 1, 127, 128, 300 }, stop[] = { 2 };
+	const struct kp_logit_bias bias[] = { { .id = 5, .bias = -1.0f } };
 	struct kp_sampling s = {
 		.set = KP_SET_TEMPERATURE | KP_SET_MAX_TOKENS | KP_SET_LOGPROBS | KP_SET_SEED |
 		       KP_SET_TOP_K,
@@ -38,7 +38,8 @@ static void a_request_has_the_bytes_of_the_format(void **state)
 		.n_logit_bias = 1,
 	};
 	struct kp_engine_request r = {
-		.request_id = KP_S("r1"), .ids = ids, .n_ids = 4, .sampling = &s, .stream = true};
+		.request_id = KP_S("r1"), .ids = ids, .n_ids = 4, .sampling = &s, .stream = true
+	};
 	assert_encodes(&r, NULL,
 		KP_S("\x0a\x02"
 		     "r1"                                       /* 1: request_id */
@@ -56,10 +57,10 @@ static void a_request_has_the_bytes_of_the_format(void **state)
 static void nothing_said_is_nothing_sent_unless_the_model_has_defaults(void **state)
 {
 	(void)state;
-	struct kp_sampling s = {.n = 1}, defaults = {.set = KP_SET_TOP_K | KP_SET_TEMPERATURE,
-						 .top_k = 20,
-						 .temperature = 0.5};
-	struct kp_engine_request r = {.request_id = KP_S("x"), .sampling = &s};
+	struct kp_sampling s = { .n = 1 }, defaults = {
+		.set = KP_SET_TOP_K | KP_SET_TEMPERATURE, .top_k = 20, .temperature = 0.5
+	};
+	struct kp_engine_request r = { .request_id = KP_S("x"), .sampling = &s };
 	assert_encodes(&r, NULL, KP_S("\x0a\x01x\x12\x00\x22\x02\x78\x01"));
 	assert_encodes(&r, &defaults,
 		KP_S("\x0a\x01x\x12\x00\x22\x09\x0d\x00\x00\x00\x3f\x18\x14\x78\x01"));
@@ -73,9 +74,10 @@ static void a_prompt_beyond_the_maximum_is_an_error(void **state)
 {
 	(void)state;
 	static kp_id ids[1000];
-	struct kp_sampling s = {.n = 1};
+	struct kp_sampling s = { .n = 1 };
 	struct kp_engine_request r = {
-		.request_id = KP_S("x"), .ids = ids, .n_ids = 1000, .sampling = &s};
+		.request_id = KP_S("x"), .ids = ids, .n_ids = 1000, .sampling = &s
+	};
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 999);
 	struct kp_err err = KP_ERR_INIT;
@@ -87,11 +89,11 @@ static void a_prompt_beyond_the_maximum_is_an_error(void **state)
 static void wide_seeds_become_31_bits(void **state)
 {
 	(void)state;
-	const int64_t seeds[] = {
-		INT64_MIN, INT64_MAX, (int64_t)INT32_MAX + 1, (int64_t)INT32_MIN - 1};
+	const int64_t seeds[] = { INT64_MIN, INT64_MAX, (int64_t)INT32_MAX + 1,
+		(int64_t)INT32_MIN - 1 };
 	for (size_t i = 0; i < KP_LEN(seeds); i++) {
-		struct kp_sampling s = {.set = KP_SET_SEED, .seed = seeds[i]};
-		struct kp_engine_request r = {.request_id = KP_S("x"), .sampling = &s};
+		struct kp_sampling s = { .set = KP_SET_SEED, .seed = seeds[i] };
+		struct kp_engine_request r = { .request_id = KP_S("x"), .sampling = &s };
 		KP_AUTO(buf) struct kp_buf b;
 		kp_buf_init(&b, 1000);
 		struct kp_err err = KP_ERR_INIT;
@@ -295,8 +297,8 @@ static void model_info(void **state)
 	struct kp_err err = KP_ERR_INIT;
 	static char defaults[] =
 		"{\"temperature\":0.6,\"top_k\":20,\"top_p\":0.95,\"odd\":\"x\",\"min_p\":null}";
-	char *architectures[] = {text_arch};
-	int32_t eos[20] = {151645, -1, 151643};
+	char *architectures[] = { text_arch };
+	int32_t eos[20] = { 151645, -1, 151643 };
 	Vllm__Grpc__Engine__GetModelInfoResponse m;
 	vllm__grpc__engine__get_model_info_response__init(&m);
 	m.model_path = text_model;
@@ -310,7 +312,7 @@ static void model_info(void **state)
 	m.max_context_length = 40960;
 	m.vocab_size = 151936;
 	m.default_sampling_params_json = defaults;
-	struct kp_engine_info info = {.version = KP_S("untouched")};
+	struct kp_engine_info info = { .version = KP_S("untouched") };
 	assert_int_equal(kp_vllm_decode_model_info(packed(&b, &m.base), a, &info, &err), 0);
 	kp_buf_reset(&b);
 	assert_str_lit(info.model, "/models/q");
@@ -350,14 +352,14 @@ static void loads_add_up_over_ranks(void **state)
 	one.token_usage = 0.5;
 	two.num_running_reqs = -7; /* nonsense counts as nothing */
 	two.token_usage = 7e300;
-	Vllm__Grpc__Engine__SchedulerLoad *both[] = {&one, &two};
+	Vllm__Grpc__Engine__SchedulerLoad *both[] = { &one, &two };
 	static char version[] = "0.32.0";
 	Vllm__Grpc__Engine__GetLoadsResponse m;
 	vllm__grpc__engine__get_loads_response__init(&m);
 	m.version = version;
 	m.loads = both;
 	m.n_loads = 2;
-	struct kp_engine_loads loads = {.at_ns = 42};
+	struct kp_engine_loads loads = { .at_ns = 42 };
 	kp_str said;
 	assert_int_equal(kp_vllm_decode_loads(packed(&b, &m.base), a, &loads, &said, &err), 0);
 	assert_str_lit(said, "0.32.0");
@@ -373,7 +375,7 @@ static void loads_add_up_over_ranks(void **state)
 static void assert_check(const ProtobufCMessageDescriptor *d, kp_str bytes, const char *message)
 {
 	struct kp_err err = KP_ERR_INIT;
-	struct kp_wire_limits limits = {.max_bytes = 100, .max_fields = 10, .max_depth = 2};
+	struct kp_wire_limits limits = { .max_bytes = 100, .max_fields = 10, .max_depth = 2 };
 	int rc = kp_wire_check(d, bytes, &limits, &err);
 	assert_int_equal(rc, message ? -1 : 0);
 	assert_string_equal(err.msg, message ? message : "");
