@@ -119,7 +119,12 @@ static void take_text(struct engine *e, struct kp_text_stack *text)
 
 static void text_failed(struct engine *e, const struct kp_err *err)
 {
-	snprintf(e->why, sizeof(e->why), "tokenizer of engine `%s`: %.300s", e->name, err->msg);
+	char why[sizeof(e->why)];
+	snprintf(why, sizeof(why), "tokenizer of engine `%s`: %.300s", e->name, err->msg);
+	if (kp_str_eq(kp_str_c(why), kp_str_c(e->why))) {
+		return; /* the same with each probe: said once */
+	}
+	memcpy(e->why, why, sizeof(why));
 	kp_log(KP_LOG_ERROR, "cannot load tokenizer", kp_f_z("engine", e->name), kp_f_err(err));
 	e->owner->changed(e->owner->arg);
 }
