@@ -55,14 +55,31 @@ def demo_engine(*args):
         yield process, line.split()[-1]
     finally:
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.fixture(scope="module")
-def engine():
-    with demo_engine("--ctx", str(CONTEXT), "--parallel", str(SLOTS)) as (_, address):
-        with grpc.insecure_channel(address) as channel:
-            yield vllm_engine_pb2_grpc.VllmEngineStub(channel)
+def program():
+    with demo_engine("--ctx", str(CONTEXT), "--parallel", str(SLOTS)) as (process, address):
+        yield process, address
+
+
+@pytest.fixture(scope="module")
+def engine(program):
+    with grpc.insecure_channel(program[1]) as channel:
+        yield vllm_engine_pb2_grpc.VllmEngineStub(channel)
+
+
+@pytest.fixture(scope="module")
+def work(program):
+    """work(): CPU seconds the engine has used. What "stops" means is measured in these: they are the same on a busy machine."""
+    stat = pathlib.Path(f"/proc/{program[0].pid}/stat")
+
+    def seconds():
+        user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    return seconds
 
 
 @pytest.fixture(scope="module")
@@ -135,13 +152,26 @@ def running(engine):
     return load.num_running_reqs
 
 
-def idle_after(engine):
-    """Seconds until the engine runs nothing."""
+def work_until_idle(engine, work, stop):
+    """CPU seconds from `stop()` until the engine runs nothing."""
+    before = work()
+    stop()
     start = time.monotonic()
     while running(engine):
-        time.sleep(0.01)
-        assert time.monotonic() - start < 10
-    return time.monotonic() - start
+        time.sleep(0.02)
+        assert time.monotonic() - start < 60
+    return work() - before
+
+
+TOKENS = 40  # CONTEXT leaves room for more than ten times as many
+
+
+@pytest.fixture
+def tokens_work(engine, prompts, work):
+    """What writing TOKENS tokens takes, now."""
+    before = work()
+    one(engine, prompts[0], max_tokens=TOKENS, ignore_eos=True)
+    return work() - before
 
 
 def refused(engine, message):
@@ -447,33 +477,36 @@ def test_bad_prompts(engine, prompts):
     assert one(engine, prompts[0], max_tokens=1).completion_tokens == 1
 
 
-def test_cancelling_the_call_stops_the_work(engine, prompts):
+def test_cancelling_the_call_stops_the_work(engine, prompts, work, tokens_work):
     stream = engine.Generate(request(prompts[0], True, temperature=0, ignore_eos=True))
     next(stream)
     assert running(engine) == 1
-    stream.cancel()
-    assert idle_after(engine) < 1
+    assert work_until_idle(engine, work, stream.cancel) < tokens_work
 
 
-def test_cancelling_during_the_prompt_stops_the_work(engine):
-    prompt = [(i * 7) % 40000 + 100 for i in range(CONTEXT - 1)]  # seconds of work
-    stream = engine.Generate(request(prompt, True, temperature=0))
+def test_cancelling_during_the_prompt_stops_the_work(engine, work):
+    def prompt(step):  # seconds of work, and nothing of it in a cache
+        return [(i * step) % 40000 + 100 for i in range(CONTEXT - 1)]
+
+    before = work()
+    one(engine, prompt(11), max_tokens=1)
+    whole = work() - before
+    stream = engine.Generate(request(prompt(7), True, temperature=0))
     while not running(engine):
         time.sleep(0.005)
-    stream.cancel()
-    assert idle_after(engine) < 1
+    assert work_until_idle(engine, work, stream.cancel) < whole / 2
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_abort(engine, prompts, stream):
+def test_abort(engine, prompts, work, tokens_work, stream):
     sent = request(prompts[0], stream, "to-abort", temperature=0, ignore_eos=True)
+    abort = pb.AbortRequest(request_ids=["unknown", "to-abort"])
     with concurrent.futures.ThreadPoolExecutor() as pool:
         call = pool.submit(lambda: list(engine.Generate(sent, timeout=60)))
         while not running(engine):
             time.sleep(0.01)
-        engine.Abort(pb.AbortRequest(request_ids=["unknown", "to-abort"]))
-        assert idle_after(engine) < 1
-        last = call.result(1)[-1].complete
+        assert work_until_idle(engine, work, lambda: engine.Abort(abort)) < tokens_work
+        last = call.result(60)[-1].complete
     assert last.finish_reason == "abort" and last.WhichOneof("matched_stop") is None
     assert list(last.output_ids) == [] if stream else True
 
@@ -497,7 +530,7 @@ def test_more_requests_than_slots(engine, prompts):
                 "tokens": load.num_used_tokens,
                 "speed": int(load.gen_throughput),
             }
-            assert engine.HealthCheck(pb.HealthCheckRequest(), timeout=1).healthy
+            assert engine.HealthCheck(pb.HealthCheckRequest(), timeout=30).healthy
             time.sleep(0.005)
         assert {len(c.result().output_ids) for c in calls} == {30}
     assert most["running"] == SLOTS and most["waiting"] > 0
@@ -554,9 +587,9 @@ def test_the_program():
                 text=True,
             )
             assert taken.returncode == 1 and address in taken.stderr and not taken.stdout
-            start = time.monotonic()
             process.terminate()
-            assert process.wait(5) == 0 and time.monotonic() - start < 2
+            assert process.wait(60) == 0
+            # It did not write its answer to the end first.
             with pytest.raises(grpc.RpcError):
                 list(stream)
     for args in (["--ctx", "100000"], ["--model", "/nonexistent.gguf"], ["--ctx", "0"]):
