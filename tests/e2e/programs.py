@@ -1,0 +1,256 @@
+"""The programs of the end to end tests, each a child process on a free port of the loopback interface. What they print goes to
+a file of build/test/e2e; they are stopped by their process id."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("KP_BUILD", "build/release")
+LOGS = ROOT / "build/test/e2e"
+ASAN = BUILD.name == "asan"
+PATIENCE = 60.0  # seconds until something that must happen counts as missing; the machine may be busy
+
+
+def wait_until(condition, what, timeout=PATIENCE):
+    """Polls until the condition gives something true, and returns that."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
+        time.sleep(0.005)
+
+
+class Program:
+    count = 0
+
+    def __init__(self, name, argv, env=None):
+        Program.count += 1
+        self.name = name
+        self.stem = f"{Program.count:03}-{name}"
+        LOGS.mkdir(parents=True, exist_ok=True)
+        self.log = LOGS / f"{self.stem}.log"
+        self.argv = [str(a) for a in argv]
+        self.env = {**os.environ, **(env or {})}
+        self.status = None
+        with open(self.log, "wb") as out:
+            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.env)
+        self.pid = self.process.pid
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, pattern, timeout=PATIENCE):
+        """The match of the pattern in what the program has printed."""
+
+        def look():
+            found = re.search(pattern, self.text())
+            assert found or self.process.poll() is None, f"{self.name} ended ({self.process.poll()}):\n{self.text()[-3000:]}"
+            return found
+
+        return wait_until(look, f"`{pattern}` in {self.log}", timeout)
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.process.kill()
+        self.status = self.process.wait()
+
+    def wait(self, timeout=PATIENCE):
+        self.status = self.process.wait(timeout)
+        return self.status
+
+    def stop(self, expect=0):
+        """Ends it politely; it must do so by itself and with this status."""
+        if self.status is not None:
+            return
+        self.terminate()
+        try:
+            self.wait()
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} does not end after SIGTERM: {self.log}") from None
+        assert self.status == expect, f"{self.name} ended with {self.status}, not {expect}:\n{self.text()[-3000:]}"
+
+    def rss(self):
+        """Resident memory in KiB."""
+        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text())[1])
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+
+class Sim(Program):
+    """bench/sim-engine. `events` are the lines of its log, their `t` is time.monotonic()."""
+
+    def __init__(self, *options, port=0, log=None):
+        self.events_file = log or LOGS / f"{Program.count + 1:03}-sim.jsonl"
+        LOGS.mkdir(parents=True, exist_ok=True)
+        if log is None:
+            self.events_file.unlink(missing_ok=True)
+        self.options = options
+        super().__init__(
+            "sim", [BUILD / "bin/sim-engine", "--listen", f"127.0.0.1:{port}", "--log", self.events_file, *options]
+        )
+        self.port = int(self.wait_for(r"ready on 127\.0\.0\.1:(\d+)\n")[1])
+        self.address = f"127.0.0.1:{self.port}"
+
+    def again(self):
+        """A new process at the same address."""
+        return Sim(*self.options, port=self.port, log=self.events_file)
+
+    def events(self, event=None, request_id=None):
+        """Those of one kind, of a client's request: the engine's ids begin with the answer's."""
+        if not self.events_file.exists():
+            return []
+        text = self.events_file.read_text()
+        found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [
+            e for e in found
+            if (event is None or e["event"] == event) and (request_id is None or e["request_id"].startswith(request_id))
+        ]
+
+    def wait_event(self, event, request_id=None, count=1, timeout=PATIENCE):
+        """The first `count` such events."""
+        enough = lambda: (found if len(found := self.events(event, request_id)) >= count else None)
+        return wait_until(enough, f"{count} events {event!r} of {request_id!r} in {self.events_file}", timeout)
+
+
+class Demo(Program):
+    """hack/demo-engine: a real model."""
+
+    def __init__(self, *options):
+        super().__init__(
+            "demo", [ROOT / "hack/demo-engine", "--listen", "127.0.0.1:0", *options], env={"KELPIE_PYTHON": sys.executable}
+        )
+        self.port = int(self.wait_for(r"ready on 127\.0\.0\.1:(\d+)\n")[1])
+        self.address = f"127.0.0.1:{self.port}"
+
+
+class Llama:
+    """llama.cpp's own HTTP server."""
+
+    def __init__(self, model, context):
+        script = ROOT / "tests/oracle/engine/llama_server.py"
+        LOGS.mkdir(parents=True, exist_ok=True)
+        with open(LOGS / "llama.log", "wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, script, str(model), str(context)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=errors, text=True,
+            )
+        self.address = self.process.stdout.readline().strip()
+
+    def __call__(self, path, **body):
+        request = urllib.request.Request(
+            self.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)
+
+    def stop(self):
+        self.process.stdin.close()
+        assert self.process.wait(PATIENCE) == 0
+        self.process.stdout.close()
+
+
+def engine(name, *ports, model="m", aliases=(), path=None, pool="pool"):
+    """The manifest of an InferenceEngine."""
+    source = {"source": "Path", "path": str(path)} if path else {"source": "Engine"}
+    return {
+        "apiVersion": "kelpie.dev/v1alpha1",
+        "kind": "InferenceEngine",
+        "metadata": {"name": name},
+        "spec": {
+            "poolRef": {"name": pool},
+            "model": {"name": model, **({"aliases": list(aliases)} if aliases else {})},
+            "engine": {"type": "vllm", "protocol": "grpc"},
+            "tokenizer": source,
+            "endpoints": [{"address": "127.0.0.1", "port": port} for port in ports],
+        },
+    }
+
+
+def pool(name="pool"):
+    """The manifest of an InferencePool."""
+    return {
+        "apiVersion": "inference.networking.k8s.io/v1",
+        "kind": "InferencePool",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "targetPorts": [{"number": 8080}]},
+    }
+
+
+def manifest(*engines, pools=("pool",)):
+    """The text of a manifest file. JSON is YAML, one value a line."""
+    return "---\n".join(json.dumps(o, indent=1) + "\n" for o in [*map(pool, pools), *engines])
+
+
+class Gateway(Program):
+    """kelpie-sidecar with a manifest of its own."""
+
+    def __init__(self, text, *options, wrapper=(), ready=True, loops=2):
+        LOGS.mkdir(parents=True, exist_ok=True)
+        self.manifest = LOGS / f"{Program.count + 1:03}-gateway.yaml"
+        self.manifest.write_text(text)
+        super().__init__(
+            "gateway",
+            [
+                *wrapper, BUILD / "bin/kelpie-sidecar", "--manifests", self.manifest, "--listen", "127.0.0.1:0",
+                "--admin-listen", "127.0.0.1:0", "--log-format", "json", "--loops", loops, *options,
+            ],
+        )
+        self.admin = int(self.wait_for(r'"msg":"admin listening","port":(\d+)')[1])
+        self.port = int(re.search(r'"msg":"listening","address":"127\.0\.0\.1:(\d+)"', self.text())[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        if ready:
+            self.wait_ready()
+
+    def lines(self, msg=None):
+        found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{")]
+        return [line for line in found if msg is None or line["msg"] == msg]
+
+    def ask(self, path):
+        """(status, body) of a page of the admin listener."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as e:
+            with e:
+                return e.code, e.read().decode()
+
+    def wait_ready(self, timeout=PATIENCE):
+        def ready():
+            assert self.process.poll() is None, f"the gateway ended ({self.process.poll()}):\n{self.text()[-3000:]}"
+            return self.ask("/readyz")[0] == 200
+
+        wait_until(ready, f"readiness of the gateway: {self.log}", timeout)
+
+    def metric(self, name, **labels):
+        """The value of a series, 0 when there is none."""
+        for line in self.ask("/metrics")[1].splitlines():
+            found = re.fullmatch(re.escape(name) + r"(?:\{(.*)\})? (\S+)", line)
+            if found and dict(re.findall(r'(\w+)="([^"]*)"', found[1] or "")) == labels:
+                return float(found[2])
+        return 0.0
+
+    def write(self, text):
+        """Replaces the manifest in one step, as editors do."""
+        new = self.manifest.with_suffix(".new")
+        new.write_text(text)
+        new.rename(self.manifest)
+
+    def write_and_wait(self, text, msg="manifests accepted"):
+        """Replaces the manifest and waits until it was read."""
+        before = len(self.lines(msg))
+        self.write(text)
+        wait_until(lambda: len(self.lines(msg)) > before, f"{msg!r} in {self.log}")
