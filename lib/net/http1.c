@@ -342,9 +342,11 @@ static bool complete(struct kp_http1 *h)
 	struct kp_http_conn *hc = conn_of(h);
 	struct kp_stream *s = h->s;
 	if (s->aborted) {
-		/* What was sent goes out; chunks or a length that stay unfinished tell the client, without either only a reset does. */
-		bool framed = s->chunked || s->response_left >= 0;
-		kp_http_conn_end(hc, framed ? KP_HTTP_FINISH : KP_HTTP_ABORT, KP_STREAM_ABORTED);
+		/* What was sent goes out; chunks or a length that stay unfinished tell the client, without
+		   either only a reset does. */
+		bool tells = !s->responded || s->chunked || s->response_left >= 0;
+		kp_conn_flush(hc->conn);
+		kp_http_conn_end(hc, tells ? KP_HTTP_FINISH : KP_HTTP_ABORT, KP_STREAM_ABORTED);
 		return false;
 	}
 	if (kp_conn_blocked_since(hc->conn)) {
