@@ -296,7 +296,8 @@ static struct endpoint *endpoint_create(struct engine *e, const char *key, kp_st
 	return p;
 }
 
-/* The endpoints the program names: those that were there are kept. */
+/* The endpoints the program names. Those that were there are kept, known by their address: one that moves up in the
+ * list, because another was taken out, goes on serving. */
 static void apply_endpoints(struct engine *e, const struct kp_program_engine *want)
 {
 	KP_VEC(struct endpoint *)
@@ -307,8 +308,8 @@ static void apply_endpoints(struct engine *e, const struct kp_program_engine *wa
 		snprintf(key, sizeof(key), "%s/%zu/%" KP_FMT, e->name, i,
 			KP_ARG(want->addresses[i]));
 		for (size_t k = 0; k < e->endpoints.n && !p; k++) {
-			if (e->endpoints.p[k] && kp_str_eq(kp_str_c(e->endpoints.p[k]->shared->key),
-							 kp_str_c(key))) {
+			const struct endpoint *old = e->endpoints.p[k];
+			if (old && kp_str_eq(kp_str_c(old->shared->address), want->addresses[i])) {
 				p = kp_steal(e->endpoints.p[k]);
 			}
 		}
