@@ -1,0 +1,161 @@
+"""The reference pages name exactly what the gateway has: paths, parameters, options, metrics."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+import tokenizers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+
+import programs  # noqa: E402
+
+BUILD = ROOT / os.environ.get("KP_BUILD", "build/release")
+
+
+def section(page, heading):
+    """The text under a heading, up to the next one of its level or above."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    level = len(heading) - len(heading.lstrip("#"))
+    found = re.search(rf"^{re.escape(heading)}$(.*?)(?=^#{{1,{level}}} |\Z)", text, flags=re.M | re.S)
+    assert found, f"{page}: no heading {heading!r}"
+    return found[1]
+
+
+def rows(text):
+    """The cells of a table's rows, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def names(text):
+    return re.findall(r"`([^`]+)`", text)
+
+
+def test_every_path_of_the_public_listener():
+    code = (ROOT / "sidecar/api/http.c").read_text()
+    there = set(re.findall(r'\{ KP_S_INIT\("([A-Z]+)"\), KP_S_INIT\("([^"]+)"\)', code))
+    there |= {("GET", prefix + "NAME") for prefix in re.findall(r'_prefix = KP_S_INIT\("([^"]+)"\)', code)}
+    written = set()
+    for cells in rows(section("docs/api-openai.md", "# The OpenAI API of the gateway").split("\n## ")[0]):
+        method = None
+        for name in names(cells[0]):
+            method, path = name.split(" ") if " " in name else (method, name)
+            written.add((method, path.partition("[")[0]))
+    assert written == there
+
+
+def table_of_parameters():
+    """name -> (APIs, refused), from the table that the gateway reads requests by."""
+    code = (ROOT / "sidecar/api/params.c").read_text()
+    table = re.search(r"^static const struct param table\[\] = \{(.*?)^\};", code, flags=re.M | re.S)[1]
+    found = re.findall(r'\{ "(\w+)", (CHAT|COMPLETION|BOTH), (\w+),\s*(NULL|"[^"]*") \}', table)
+    assert len(found) == table.count("{ \""), "an entry of the table was not understood"
+    return {name: (apis, read == "NULL") for name, apis, read, _ in found}
+
+
+def test_every_parameter():
+    table = table_of_parameters()
+    for heading, apis in (("Both generating endpoints", "BOTH"), ("Only chat completions", "CHAT"),
+                          ("Only completions", "COMPLETION")):
+        cells = rows(section("docs/api-openai.md", "### " + heading))
+        written = [name.partition(".")[0] for row in cells for name in names(row[0])]
+        there = [name for name, (where, refused) in table.items() if where == apis and not refused]
+        assert sorted(written) == sorted(there), heading
+    # What is in parentheses says what to do instead.
+    text = re.sub(r"\([^)]*\)", "", section("docs/api-openai.md", "### Known, refused"))
+    assert sorted(names(text)) == sorted(name for name, (_, refused) in table.items() if refused)
+
+
+def test_every_parameter_of_tokenize_and_detokenize():
+    code = (ROOT / "sidecar/api/tokenize.c").read_text()
+    text = section("docs/api-openai.md", "## Tokenize and detokenize")
+    for path in ("tokenize", "detokenize"):
+        function = re.search(rf"^static int read_{path}_member\(.*?^\}}", code, flags=re.M | re.S)[0]
+        table = text.partition(f"| `/v1/{path}` |")[2].partition("\n\n")[0]
+        written = [name for row in rows("||\n" + table) for name in names(row[0])]
+        assert sorted(written) == sorted(re.findall(r'kp_str_eq\(name, KP_S\("(\w+)"\)\)', function))
+
+
+def test_the_stages_of_a_request():
+    code = (ROOT / "sidecar/flow/flow.c").read_text()
+    stages = re.search(r"kp_generate_stages\[\] = \{(.*?)^\};", code, flags=re.M | re.S)[1]
+    written = [names(row[0])[0] for row in rows(section("docs/ARCHITECTURE.md", "## Life of a request"))]
+    assert written == re.findall(r'\{ "(\w+)"', stages)
+
+
+def test_the_states_of_an_endpoint():
+    code = (ROOT / "sidecar/control/snapshot.c").read_text()
+    function = re.search(r"^const char \*kp_endpoint_state_name.*?^\}", code, flags=re.M | re.S)[0]
+    states = re.findall(r':\n\t\treturn "(\w+)";', function)
+    written = [row[0] for row in rows(section("docs/ARCHITECTURE.md", "## Life of a configuration"))]
+    assert states and written == states
+
+
+def test_every_folder_and_file_named_exists():
+    for page in ("README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
+        for name in names(text):
+            if re.fullmatch(r"(lib|sidecar|hack|tests|docs|mk|bench|crds|proto)/[\w./-]*", name):
+                assert (ROOT / name).exists(), f"{page}: {name}"
+
+
+def test_every_option_named_exists():
+    help_text = subprocess.run([BUILD / "bin/kelpie-sidecar", "--help"], capture_output=True, text=True, check=True).stdout
+    options = set(re.findall(r"^  (--[a-z-]+)", help_text, flags=re.M))
+    assert "--manifests" in options
+    for page in ("docs/api-openai.md", "docs/metrics.md", "docs/THREATS.md", "docs/ARCHITECTURE.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert set(re.findall(r"`(--[a-z-]+)", text)) <= options, page
+
+
+@pytest.fixture
+def gateway(tmp_path):
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    sim = programs.Sim("--tokenizer-file", tmp_path / "tokenizer.json", "--vocab", len(letters))
+    try:
+        gateway = programs.Gateway(programs.manifest(programs.engine("engine", sim.port)))
+        try:
+            yield gateway
+        finally:
+            gateway.stop()
+    finally:
+        sim.stop()
+
+
+def test_every_metric(gateway):
+    body = json.dumps({"model": "m", "prompt": "Hello", "max_tokens": 4}).encode()
+    request = urllib.request.Request(gateway.url + "/v1/completions", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        assert json.load(answer)["choices"]
+    types, labels = {}, {}
+
+    def scraped():
+        """A request is counted when it has ended, which its client may know before."""
+        for line in gateway.ask("/metrics")[1].splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                types[name] = kind
+            elif not line.startswith("#"):
+                series, found = re.match(r"([a-z0-9_]+)(?:\{(.*)\})? ", line).groups()
+                name = series if series in types else re.sub(r"_(bucket|sum|count)$", "", series)
+                labels.setdefault(name, set()).update(set(re.findall(r'(\w+)="', found or "")) - {"le"})
+        return "kelpie_completion_tokens_total" in types
+
+    programs.wait_until(scraped, "a request in /metrics")
+    written = {}
+    for what, kind, _ in rows((ROOT / "docs/metrics.md").read_text(encoding="utf-8")):
+        kind, _, label_names = kind.partition(":")
+        for name in names(what):
+            written[name] = (kind, {label.strip() for label in label_names.split(",") if label.strip()})
+    assert written == {name: (kind, labels.get(name, set())) for name, kind in types.items()}
