@@ -1,7 +1,12 @@
 /* DESIGN: one object per engine of the program, under it one per endpoint with a connection of its
    own for questions. A question's answer may come after the endpoint was taken out of the program:
    destroying the kp_engine ends its calls at once, with CANCELLED, and `is_gone` makes nothing of
-   that. */
+   that.
+
+   What the program does not name any more goes at once, with one exception: an endpoint that still
+   serves a model which none of the program's endpoints serves yet stays until one does, at most
+   LEAVE_NS. Else an edit that puts one engine in the place of another would fail the requests that
+   come before the new one has been asked what it is. */
 #include "sidecar/control/engines.h"
 
 #include "base/clock.h"
@@ -16,6 +21,7 @@
 #define TOKENIZER_DEADLINE_NS (60 * KP_NS_PER_S)
 #define HEALTHY_PERIOD_NS     (2 * KP_NS_PER_S)
 #define DOWN_PERIOD_NS        (500 * KP_NS_PER_MS)
+#define LEAVE_NS              (10 * KP_NS_PER_S)
 
 struct engine;
 
@@ -24,9 +30,10 @@ struct endpoint {
 	struct kp_endpoint *shared;
 	struct kp_engine *probe;
 	struct kp_timer timer;
-	bool is_asking;       /* a question is under way */
-	bool is_gone;         /* being destroyed: answers mean nothing */
-	bool has_info;        /* since it last came up */
+	bool is_asking; /* a question is under way */
+	bool is_gone;   /* being destroyed: answers mean nothing */
+	bool has_info;  /* since it last came up */
+	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it does */
 	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
 	struct kp_gauge *up, *running, *waiting;
 };
@@ -42,7 +49,7 @@ struct engine {
 	uint64_t zip_hash; /* of the archive `text` was made from */
 	uint32_t max_context, vocab_size;
 	char why[KP_ERR_MSG]; /* there is no text stack */
-	bool keep;            /* during apply */
+	bool keep;            /* the program names it */
 };
 
 struct kp_engines {
@@ -52,7 +59,15 @@ struct kp_engines {
 	void *arg;
 	KP_VEC(struct engine *)
 	engines;
+	struct kp_defer let_go;
+	struct kp_timer leave; /* of the next endpoint that must go */
 };
+
+static void let_go(struct kp_engines *es);
+static void on_let_go(struct kp_defer *d)
+{
+	let_go(KP_CONTAINER(d, struct kp_engines, let_go));
+}
 
 static void ask_health(struct endpoint *p);
 
@@ -82,7 +97,9 @@ static void set_state(struct endpoint *p, enum kp_endpoint_state state, const ch
 		kp_f_z("address", p->shared->address),
 		kp_f_z("state", kp_endpoint_state_name(state)),
 		kp_f_z("reason", why[0] ? why : "-"));
-	p->engine->owner->changed(p->engine->owner->arg);
+	struct kp_engines *es = p->engine->owner;
+	kp_loop_defer(es->loop, &es->let_go, on_let_go); /* not now: p is in use */
+	es->changed(es->arg);
 }
 
 static void went_down(struct endpoint *p, const struct kp_err *status)
@@ -296,8 +313,87 @@ static struct endpoint *endpoint_create(struct engine *e, const char *key, kp_st
 	return p;
 }
 
-/* The endpoints the program names. Those that were there are kept, known by their address: one that moves up in the
- * list, because another was taken out, goes on serving. */
+/* Does an endpoint of the program serve the model: `routable`: now, else: at all. */
+static bool is_served(const struct kp_engines *es, const char *model, bool routable)
+{
+	for (size_t i = 0; i < es->engines.n; i++) {
+		const struct engine *e = es->engines.p[i];
+		bool is_its = e->keep && kp_str_eq(kp_str_c(e->model), kp_str_c(model));
+		for (size_t k = 0; is_its && k < e->endpoints.n; k++) {
+			const struct endpoint *p = e->endpoints.p[k];
+			if (!p->leave_ns && (!routable || kp_endpoint_state(p->shared) ==
+								  KP_ENDPOINT_ROUTABLE)) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static bool must_go(const struct kp_engines *es, const struct endpoint *p)
+{
+	const char *model = p->engine->model;
+	return p->leave_ns && (kp_loop_now(es->loop) >= p->leave_ns ||
+				      kp_endpoint_state(p->shared) != KP_ENDPOINT_ROUTABLE ||
+				      !is_served(es, model, false) || is_served(es, model, true));
+}
+
+static void on_leave(struct kp_timer *t)
+{
+	let_go(KP_CONTAINER(t, struct kp_engines, leave));
+}
+
+static void let_go(struct kp_engines *es)
+{
+	int64_t next = INT64_MAX;
+	size_t n = 0, n_gone = 0;
+	for (size_t i = 0; i < es->engines.n; i++) {
+		struct engine *e = es->engines.p[i];
+		size_t m = 0;
+		for (size_t k = 0; k < e->endpoints.n; k++) {
+			struct endpoint *p = e->endpoints.p[k];
+			if (must_go(es, p)) {
+				e->endpoints.p[k] = NULL;
+				endpoint_destroy(es, p);
+				n_gone++;
+			} else if (p->leave_ns) {
+				next = KP_MIN(next, p->leave_ns);
+			}
+		}
+		for (size_t k = 0; k < e->endpoints.n; k++) {
+			if (e->endpoints.p[k]) {
+				e->endpoints.p[m++] = e->endpoints.p[k];
+			}
+		}
+		e->endpoints.n = m;
+	}
+	for (size_t i = 0; i < es->engines.n; i++) {
+		struct engine *e = es->engines.p[i];
+		if (e->keep || e->endpoints.n) {
+			es->engines.p[n++] = e;
+		} else {
+			engine_destroy(e);
+			n_gone++;
+		}
+	}
+	es->engines.n = n;
+	if (next != INT64_MAX) {
+		kp_timer_start(es->loop, &es->leave, next, on_leave);
+	}
+	if (n_gone) {
+		es->changed(es->arg);
+	}
+}
+
+static void leave(struct endpoint *p)
+{
+	if (!p->leave_ns) {
+		p->leave_ns = kp_loop_now(p->engine->owner->loop) + LEAVE_NS;
+	}
+}
+
+/* The endpoints the program names, then those that leave. Those that were there are kept, known by
+ * their address: one that moves up in the list, because another was taken out, goes on serving. */
 static void apply_endpoints(struct engine *e, const struct kp_program_engine *want)
 {
 	KP_VEC(struct endpoint *)
@@ -311,13 +407,15 @@ static void apply_endpoints(struct engine *e, const struct kp_program_engine *wa
 			const struct endpoint *old = e->endpoints.p[k];
 			if (old && kp_str_eq(kp_str_c(old->shared->address), want->addresses[i])) {
 				p = kp_steal(e->endpoints.p[k]);
+				p->leave_ns = 0;
 			}
 		}
 		kp_vec_push(&next, p ? p : endpoint_create(e, key, want->addresses[i]));
 	}
 	for (size_t k = 0; k < e->endpoints.n; k++) {
 		if (e->endpoints.p[k]) {
-			endpoint_destroy(e->owner, e->endpoints.p[k]);
+			leave(e->endpoints.p[k]);
+			kp_vec_push(&next, e->endpoints.p[k]);
 		}
 	}
 	kp_vec_fini(&e->endpoints);
@@ -389,15 +487,13 @@ void kp_engines_apply(struct kp_engines *es, const struct kp_program *p)
 	for (size_t i = 0; i < p->n_engines; i++) {
 		apply_engine(es, &p->engines[i]);
 	}
-	size_t n = 0;
 	for (size_t i = 0; i < es->engines.n; i++) {
-		if (es->engines.p[i]->keep) {
-			es->engines.p[n++] = es->engines.p[i];
-		} else {
-			engine_destroy(es->engines.p[i]);
+		struct engine *e = es->engines.p[i];
+		for (size_t k = 0; !e->keep && k < e->endpoints.n; k++) {
+			leave(e->endpoints.p[k]);
 		}
 	}
-	es->engines.n = n;
+	let_go(es);
 	es->changed(es->arg);
 }
 
@@ -417,6 +513,8 @@ void kp_engines_destroy(struct kp_engines *es)
 	if (!es) {
 		return;
 	}
+	kp_loop_undefer(&es->let_go);
+	kp_timer_stop(es->loop, &es->leave);
 	for (size_t i = 0; i < es->engines.n; i++) {
 		engine_destroy(es->engines.p[i]);
 	}
@@ -448,6 +546,34 @@ static uint32_t smaller(uint32_t a, uint32_t b) /* 0: not known */
 	return !a ? b : !b ? a : KP_MIN(a, b);
 }
 
+/* Does the program know the name: engines that leave serve no other. */
+static bool is_name(const struct kp_engines *es, const char *name)
+{
+	for (size_t i = 0; i < es->engines.n; i++) {
+		const struct engine *e = es->engines.p[i];
+		if (!e->keep) {
+			continue;
+		}
+		if (kp_str_eq(kp_str_c(e->model), kp_str_c(name))) {
+			return true;
+		}
+		for (size_t k = 0; k < e->aliases.n; k++) {
+			if (kp_str_eq(kp_str_c(e->aliases.p[k]), kp_str_c(name))) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static void add_name(const struct kp_engines *es, struct kp_snapshot *s, const struct engine *e,
+	const char *name, struct kp_revision *r)
+{
+	if (is_name(es, name)) {
+		kp_snapshot_add(s, name, e->pool, name != e->model, r);
+	}
+}
+
 struct kp_snapshot *kp_engines_snapshot(
 	const struct kp_engines *es, uint64_t version, int64_t created_wall_s)
 {
@@ -467,9 +593,9 @@ struct kp_snapshot *kp_engines_snapshot(
 		for (size_t k = 0; k < e->endpoints.n; k++) {
 			kp_revision_add_endpoint(r, e->endpoints.p[k]->shared);
 		}
-		kp_snapshot_add(s, e->model, e->pool, false, r);
+		add_name(es, s, e, e->model, r);
 		for (size_t k = 0; k < e->aliases.n; k++) {
-			kp_snapshot_add(s, e->aliases.p[k], e->pool, true, r);
+			add_name(es, s, e, e->aliases.p[k], r);
 		}
 	}
 	kp_mem_free(made);
@@ -487,9 +613,9 @@ bool kp_engines_report(const struct kp_engines *es, struct kp_buf *out)
 			enum kp_endpoint_state state = kp_endpoint_state(p->shared);
 			bool ok = state == KP_ENDPOINT_ROUTABLE;
 			any |= ok;
-			kp_buf_printf(out, "[%c]engine %s %s: %s%s%s\n", ok ? '+' : '-', e->name,
+			kp_buf_printf(out, "[%c]engine %s %s: %s%s%s%s\n", ok ? '+' : '-', e->name,
 				p->shared->address, kp_endpoint_state_name(state),
-				p->why[0] ? ": " : "", p->why);
+				p->leave_ns ? ", leaving" : "", p->why[0] ? ": " : "", p->why);
 		}
 	}
 	return any;
