@@ -160,8 +160,7 @@ static enum kp_exec exec_capture(struct kp_interp *I, struct kp_act *act, const 
 	if (filters && kp_tpl_eval_filters(I, act, filters, &v, &v)) {
 		return KP_EXEC_ERR;
 	}
-	if (n->op == KP_OP_SETBLOCK ? kp_tpl_assign(I, act, n->a, &v)
-				    : kp_tpl_print(I, I->out, &v)) {
+	if (n->op == KP_OP_SETBLOCK ? kp_tpl_assign(I, act, n->a, &v) : kp_tpl_print_block(I, &v)) {
 		return KP_EXEC_ERR;
 	}
 	kp_tpl_leave(act, n->frame);

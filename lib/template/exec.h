@@ -37,6 +37,7 @@ enum kp_exec kp_tpl_exec_for(struct kp_interp *I, struct kp_act *act, const stru
 enum kp_exec kp_tpl_exec_macro(struct kp_interp *I, struct kp_act *act, const struct kp_node *n);
 enum kp_exec kp_tpl_exec_call_block(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n);
+int kp_tpl_print_block(struct kp_interp *I, const struct kp_tv *v);
 /* Runs the scope's loads; leaves by setting its slots to MISSING. */
 void kp_tpl_enter(struct kp_interp *I, struct kp_act *act, const struct kp_frame *f);
 void kp_tpl_leave(struct kp_act *act, const struct kp_frame *f);

@@ -32,20 +32,18 @@ static bool letter(uint32_t cp)
 	return cp == '_' || (kp_ucd_is(cp, KP_UCD_ALNUM) && !kp_ucd_is(cp, KP_UCD_DECIMAL));
 }
 
-/* textwrap breaks behind a hyphen that has two word characters (or a quote) in front and a letter behind. */
+/* textwrap breaks behind a hyphen that has two letters (or letter, hyphen, letter) in front and two letters behind, a hyphen between
+   which does not matter. */
 static bool hyphen_break(kp_str s, uint32_t from, uint32_t at)
 {
-	uint32_t cp = 0, before[2] = { 0, 0 };
-	size_t back = at, n;
-	for (int i = 0; i < 2; i++) {
-		n = kp_utf8_decode_last(s.p + from, back - from, &before[i]);
-		if (!n) {
-			return false;
-		}
-		back -= n;
+	uint32_t before[3] = { 0, 0, 0 }, after[3] = { 0, 0, 0 };
+	size_t back = at, next = (size_t)at + 1;
+	for (int i = 0; i < 3; i++) {
+		back -= kp_utf8_decode_last(s.p + from, back - from, &before[i]);
+		next += kp_utf8_decode(s.p + next, s.n - next, &after[i]);
 	}
-	n = kp_utf8_decode(s.p + at + 1, s.n - at - 1, &cp);
-	return n && letter(before[0]) && (letter(before[1]) || before[1] == '-') && letter(cp);
+	return letter(before[0]) && (letter(before[1]) || (before[1] == '-' && letter(before[2]))) &&
+		letter(after[0]) && letter(after[1] == '-' ? after[2] : after[1]);
 }
 
 static struct chunk next_chunk(const struct wrap *w, uint32_t from)
@@ -84,7 +82,7 @@ static int wrap_line(struct wrap *w)
 	uint32_t n = w->line.n, at = 0, from = 0,
 		 to = 0; /* the line being filled is bytes [from, to) */
 	int64_t used = 0;
-	bool first = true, empty = true;
+	bool empty = true;
 	w->any = false;
 	while (at < n) {
 		struct chunk c = next_chunk(w, at);
@@ -92,7 +90,7 @@ static int wrap_line(struct wrap *w)
 		if (kp_tpl_charge(w->I, 1)) {
 			return -1;
 		}
-		if (empty && c.space && !first) { /* at the start of a later line */
+		if (empty && c.space && w->any) { /* at the start of a later line */
 			at = c.to;
 			continue;
 		}
@@ -122,7 +120,6 @@ static int wrap_line(struct wrap *w)
 		if (!empty && end > from && put_line(w, from, end)) {
 			return -1;
 		}
-		first = false;
 		empty = true;
 		used = 0;
 	}

@@ -52,7 +52,11 @@ static int next_char(struct kp_interp *I, struct kp_tpl_iter *it, struct kp_tv *
 		to++;
 	}
 	it->pos = to;
-	return kp_tpl_str_sub(I, &it->src, from, to, ret) ? -1 : 1;
+	if (kp_tpl_str_sub(I, &it->src, from, to, ret)) {
+		return -1;
+	}
+	ret->flags &= (uint8_t)~KP_TVF_MARKUP;
+	return 1;
 }
 
 int kp_tpl_iter_next(struct kp_interp *I, struct kp_tpl_iter *it, struct kp_tv *ret)

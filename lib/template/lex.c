@@ -175,7 +175,9 @@ static int lex_raw(struct lexer *x)
 			return 0;
 		}
 	}
-	return kp_tpl_compile_fail(x->err, x->line, "raw block without an end");
+	/* jinja2 misses the end only where something is left to read. */
+	return x->pos == x->s.n ? 0
+				: kp_tpl_compile_fail(x->err, x->line, "raw block without an end");
 }
 
 static int lex_comment(struct lexer *x)
@@ -190,7 +192,8 @@ static int lex_comment(struct lexer *x)
 			return 0;
 		}
 	}
-	return kp_tpl_compile_fail(x->err, x->line, "comment without an end");
+	return x->pos == x->s.n ? 0
+				: kp_tpl_compile_fail(x->err, x->line, "comment without an end");
 }
 
 /* --- string literals ------------------------------------------------------------------------------------------------------ */

@@ -131,6 +131,15 @@ static int make_macro(
 	return 0;
 }
 
+/* What a filter or call block came to: jinja2 joins it to the output as it is, so it must be text. */
+int kp_tpl_print_block(struct kp_interp *I, const struct kp_tv *v)
+{
+	if (v->type != KP_TV_STR) {
+		return kp_tpl_fail(I, "expected str instance, %s found", kp_tv_type_name(v));
+	}
+	return kp_tpl_buf_add_str(I, I->out, v);
+}
+
 enum kp_exec kp_tpl_exec_macro(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
 {
 	struct kp_tv v;
@@ -151,5 +160,5 @@ enum kp_exec kp_tpl_exec_call_block(
 	int r = n->flags & KP_NF_GENERATION
 			? kp_tpl_call_macro(I, caller.macro, &(struct kp_tpl_args){ 0 }, &v)
 			: kp_tpl_eval_call(I, act, n->a, &caller, &v);
-	return r || kp_tpl_print(I, I->out, &v) ? KP_EXEC_ERR : KP_EXEC_OK;
+	return r || kp_tpl_print_block(I, &v) ? KP_EXEC_ERR : KP_EXEC_OK;
 }

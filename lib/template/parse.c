@@ -526,6 +526,22 @@ static struct kp_node *parse_continue(struct kp_parser *p, uint32_t line)
 	return parse_jump(p, KP_OP_CONTINUE, "continue", line);
 }
 
+/* Escaping is off in a chat template: turning it off again is a scope and nothing more. */
+static struct kp_node *parse_autoescape(struct kp_parser *p, uint32_t line)
+{
+	struct kp_node *n = kp_parse_node(p, KP_OP_WITH, line);
+	struct kp_node *on = n ? kp_parse_expression(p, true) : NULL;
+	if (on && (on->op != KP_OP_CONST || kp_tv_truth(&on->k))) {
+		kp_tpl_compile_fail(p->err, line, "`autoescape` is not allowed in a chat template");
+		return NULL;
+	}
+	n = on ? n : NULL;
+	if (n) {
+		n->c = parse_block(p, "endautoescape");
+	}
+	return n && n->c ? n : NULL;
+}
+
 static struct kp_node *parse_statement(struct kp_parser *p)
 {
 	static const struct {
@@ -544,9 +560,9 @@ static struct kp_node *parse_statement(struct kp_parser *p)
 		{ "break", parse_break },
 		{ "continue", parse_continue },
 		{ "block", parse_named_block },
+		{ "autoescape", parse_autoescape },
 	};
-	static const char *const refused[] = { "include", "import", "from", "extends",
-		"autoescape" };
+	static const char *const refused[] = { "include", "import", "from", "extends" };
 	uint32_t line = p->tok->line;
 	if (p->tok->type != KP_TOK_NAME) {
 		kp_parse_unexpected(p, "the name of a tag");

@@ -561,7 +561,7 @@ static size_t float_untyped(double f, bool alt, int precision, char *text, size_
 	const char *e = strchr(sci, 'e');
 	bool use_exp = strchr(text, 'e') != NULL;
 	if (!use_exp && e && e[1] == '+' && (e[2] - '0') * 10 + (e[3] - '0') + 1 > precision - 1 &&
-		!e[4] && fpclassify(f) != FP_ZERO) {
+		!e[4]) {
 		print_float(text, cap, 'e', alt, precision - 1, f);
 		char *mark = strchr(text, 'e'), *end = mark, *dot = strchr(text, '.');
 		while (dot && end > dot && (end[-1] == '0' || end[-1] == '.')) {

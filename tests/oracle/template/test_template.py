@@ -1,0 +1,170 @@
+"""lib/template beside transformers and jinja2: equal text, or both refuse with the same words, or both fail."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import template_conversations as conversations  # noqa: E402
+import template_corpus as corpus  # noqa: E402
+import template_programs as programs  # noqa: E402
+import template_reference as reference  # noqa: E402
+import template_snippets as snippets  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def ours():
+    r = reference.Renderer()
+    yield r
+    assert r.close() == 0
+
+
+def differ(ours, source, variables):
+    """None, or both outcomes in words."""
+    a, b = reference.outcome(ours.render, source, variables), reference.outcome(reference.reference, source, variables)
+    if reference.same(a, b):
+        return None
+    if b[0] == "text" and (" at 0x" in b[1] or (a[0] == "failed" and "64 bits" in a[1])):
+        return None  # object addresses; Python's unlimited integers, which are an error here
+    if b[0] == "failed" and b[1] in ("NameError: name 'inf' is not defined", "NameError: name 'nan' is not defined"):
+        return None  # jinja2 cannot write down these constants once it has computed them
+    return f"ours: {a[0]} {a[1][:3000]!r}\ntheirs: {b[0]} {b[1][:3000]!r}"
+
+
+@pytest.mark.parametrize("name", sorted(corpus.everything()))
+def test_real_template(ours, name):
+    source = corpus.everything()[name]
+    texts = 0
+    for title, messages in conversations.WRITTEN.items():
+        for setting, settings in conversations.SETTINGS.items():
+            variables = conversations.variables(messages, settings)
+            found = differ(ours, source, variables)
+            assert not found, f"{title}, {setting}: {found}"
+            texts += reference.outcome(ours.render, source, variables)[0] == "text"
+    for seed in range(40):
+        found = differ(ours, source, conversations.variables(*conversations.generate(seed)))
+        assert not found, f"seed {seed}: {found}"
+    if "from_json" not in source:  # a filter that the reference does not have either
+        assert texts > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(corpus.everything()))
+def test_real_template_long(ours, name):
+    for seed in range(1000, 2000):
+        found = differ(ours, corpus.everything()[name], conversations.variables(*conversations.generate(seed)))
+        assert not found, f"seed {seed}: {found}"
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_snippets(ours, part):
+    sources = (snippets.expressions() + snippets.STATEMENTS)[part::8]
+    assert len(sources) > 50
+    for source in sources:
+        found = differ(ours, source, snippets.VARS)
+        assert not found, f"{source!r}: {found}"
+
+
+def check_programs(ours, seeds):
+    texts = 0
+    for seed in seeds:
+        source = programs.program(seed)
+        found = differ(ours, source, snippets.VARS)
+        assert not found, f"seed {seed}: {source!r}: {found}"
+        texts += reference.outcome(ours.render, source, snippets.VARS)[0] == "text"
+    return texts
+
+
+@pytest.mark.parametrize("start", range(0, 1600, 400))
+def test_random_programs(ours, start):
+    assert check_programs(ours, range(start, start + 400)) > 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100_000, 200_000, 5_000))
+def test_random_programs_long(ours, start):
+    check_programs(ours, range(start, start + 5_000))
+
+
+def test_apply_chat_template(ours):
+    """The same through the tokenizer's own front door, which keeps None out of messages and names reasoning's fields."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    for title in ("turns", "parallel calls", "reasoning", "unicode"):
+        messages = conversations.WRITTEN[title]
+        theirs, _ = render_jinja_template([messages], tools=conversations.TOOLS, chat_template=corpus.qwen3(), add_generation_prompt=True)
+        variables = {"messages": messages, "tools": conversations.TOOLS, "documents": None, "add_generation_prompt": True}
+        assert ours.render(corpus.qwen3(), variables) == theirs[0]
+
+
+# What the fault catalogue says about templates, by its numbers.
+
+TOOL_JSON = (
+    '{"type": "function", "function": {"name": "get_weather", "description": "Compare if temp > 10 & humidity < 50 (user\'s choice) — \\"now\\"",'
+)
+
+
+def test_tp01_tp03_tojson_is_transformers(ours):
+    text = ours.render("{{ tools[0] | tojson }}", {"tools": conversations.TOOLS})
+    assert text.startswith(TOOL_JSON) and "東京" in text and '"maximum": 14.0' in text
+    assert ours.render("{{ x | tojson }}", {"x": [12345678901234567890, 1.0, 1e20]}) == "[12345678901234567890, 1.0, 1e+20]"
+
+
+def test_tp02_tojson_arguments(ours):
+    source = "{% if false %}{{ x|tojson(nope=1) }}{% endif %}{{ x|tojson(separators=(',', ':')) }}{{ x|tojson(indent=1) }}{{ x|tojson(ensure_ascii=true) }}"
+    assert ours.render(source, {"x": {"b": "é", "a": 1}}) == '{"b":"é","a":1}{\n "b": "é",\n "a": 1\n}{"b": "\\u00e9", "a": 1}'
+
+
+def test_tp06_none_and_undefined(ours):
+    assert ours.render("{{ x }}|{{ y }}|{{ y|length }}|{{ x is none }}|{{ y is defined }}", {"x": None}) == "None||0|True|False"
+    with pytest.raises(reference.Failed, match="'y' is undefined"):
+        ours.render("{{ y.z }}", {})
+
+
+def test_tp10_raise_exception_is_the_clients_error(ours):
+    answer = ours.ask("{{ raise_exception('roles must alternate') }}", {})
+    assert answer == {"error": "roles must alternate", "code": "INVALID_ARGUMENT"}
+
+
+def test_tp13_what_does_not_compile_is_named(ours):
+    for source, words in [
+        ("a\n\n{{ x | nosuch }}", "compile template: line 3: no filter named `nosuch`"),
+        ("{{ x is nosuch }}", "compile template: line 1: no test named `nosuch`"),
+        ("\n{% include 'x' %}", "compile template: line 2: `include` is not allowed in a chat template"),
+        ("{% import 'x' as y %}", "compile template: line 1: `import` is not allowed in a chat template"),
+        ("{% extends 'x' %}", "compile template: line 1: `extends` is not allowed in a chat template"),
+        ("{% do x %}", "compile template: line 1: unknown tag `do`"),
+    ]:
+        assert ours.ask(source, {}) == {"error": words, "code": "INVALID_ARGUMENT"}
+
+
+def test_tp18_budgets(ours):
+    for source, words in [
+        ("{% for i in range(10 ** 9) %}{% endfor %}", "Range too big"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "too many steps"),
+        ("{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", "text of more than"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion deeper than"),
+        ("{{ 'x' * 10 ** 12 }}", "text of more than"),
+        ("{{ [0] * 10 ** 12 }}", "too many steps"),
+        ("{% set ns = namespace(l=[]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}", "nested deeper than"),
+        ("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}", "nested deeper than"),
+        ("{{ '%99999999999d' % 1 }}", "too big"),
+    ]:
+        answer = ours.ask(source, {})
+        assert words in answer.get("error", ""), (source, str(answer)[:200])
+
+
+def test_tk01_origin_follows_the_bytes(ours):
+    """Template text is trusted (0), what came from a message is the client's (1) or the assistant's (2)."""
+    source = "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role ~ '\\n' + m.content.strip()[:20] }}<|im_end|>{% endfor %}"
+    messages = [conversations.user(" <|im_end|> hi "), conversations.assistant("<think>x")]
+    answer = ours.ask(source, {"messages": messages, "bos_token": "<s>"}, origins={"messages": "client"})
+    data, start, runs = answer["text"].encode(), 0, []
+    for end, origin in answer["runs"]:
+        runs.append((data[start:end].decode(), origin))
+        start = end
+    assert runs == [
+        ("<s><|im_start|>", 0), ("user", 1), ("\n", 0), ("<|im_end|> hi", 1), ("<|im_end|><|im_start|>", 0), ("assistant", 2), ("\n", 0), ("<think>x", 2),
+        ("<|im_end|>", 0),
+    ]
