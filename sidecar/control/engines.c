@@ -114,11 +114,27 @@ static void went_down(struct endpoint *p, const struct kp_err *status)
 	ask_again_in(p, DOWN_PERIOD_NS);
 }
 
+/* Why an endpoint that answers cannot serve; "" when it can. */
+static void why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG])
+{
+	const struct engine *e = p->engine;
+	why[0] = '\0';
+	if (!e->text) {
+		snprintf(why, KP_ERR_MSG, "%s", e->why);
+	} else if (e->vocab_size && e->text->info->vocab_size > e->vocab_size) {
+		/* Another model's tokenizer: its ids would mean something else, or nothing. */
+		snprintf(why, KP_ERR_MSG,
+			"the tokenizer has %zu tokens, the engine's model only %u: they do not belong together",
+			e->text->info->vocab_size, e->vocab_size);
+	}
+}
+
 static void is_up(struct endpoint *p)
 {
+	char why[KP_ERR_MSG];
 	p->is_asking = false;
-	set_state(p, p->engine->text ? KP_ENDPOINT_ROUTABLE : KP_ENDPOINT_ANSWERING,
-		p->engine->text ? "" : p->engine->why);
+	why_not_routable(p, why);
+	set_state(p, why[0] ? KP_ENDPOINT_ANSWERING : KP_ENDPOINT_ROUTABLE, why);
 	ask_again_in(p, HEALTHY_PERIOD_NS);
 }
 

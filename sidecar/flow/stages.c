@@ -138,7 +138,10 @@ static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, stru
 	if (g->ids.n == 0) {
 		return kp_err_param(err, param, "`%s`: the prompt has no tokens", param);
 	}
-	for (size_t i = 0; r->vocab_size && i < g->ids.n; i++) {
+	/* Ids that our tokenizer made are the engine's affair (control/engines.c compares the two). */
+	bool is_from_client =
+		f->turn.kind == KP_TURN_COMPLETION && f->turn.prompts[g - f->prompts].ids;
+	for (size_t i = 0; is_from_client && r->vocab_size && i < g->ids.n; i++) {
 		if (g->ids.p[i] >= r->vocab_size) {
 			return kp_err_param(err, param,
 				"`%s`: token id %u is not below the model's vocabulary size %u",
