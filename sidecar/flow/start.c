@@ -1,6 +1,6 @@
 /* DESIGN: pick an endpoint for each choice and start it there; the engine's callbacks. A choice
-   that the engine certainly never took is tried on another endpoint; everything else that goes
-   wrong ends the turn with one error. */
+   whose engine failed before it sent anything is tried on another endpoint; everything else that
+   goes wrong ends the turn with one error. */
 #include "sidecar/flow/flow.h"
 
 #include "obs/log.h"
@@ -13,6 +13,14 @@ static int start_choice(struct kp_choice *c, struct kp_err *err);
 static void on_delta(void *user, const struct kp_engine_delta *d)
 {
 	kp_flow_delta(user, d);
+}
+
+/* Elsewhere, as long as nothing came back: what the engine never took, and what it gave up before the
+   first token, since a generation that nobody has seen can be made again. */
+static bool can_retry(const struct kp_choice *c, const struct kp_err *err, bool retryable)
+{
+	return (retryable || err->code == KP_UNAVAILABLE) && !c->is_open &&
+	       c->attempts < KP_FLOW_MAX_ATTEMPTS;
 }
 
 static void on_end(void *user, const struct kp_err *status, bool retryable)
@@ -38,7 +46,7 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	if (err.code == KP_OK) {
 		kp_err_set(&err, KP_DATA_LOSS, "the engine ended without finishing choice %u",
 			c->index);
-	} else if (retryable && !c->is_open && c->attempts < KP_FLOW_MAX_ATTEMPTS) {
+	} else if (can_retry(c, &err, retryable)) {
 		c->failed = e;
 		c->prompt->endpoint = NULL;
 		if (start_choice(c, &err) == 0) {
