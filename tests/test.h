@@ -22,12 +22,13 @@
 KP_UNUSED static void assert_str_at(kp_str got, kp_str want, const char *file, int line)
 {
 	if (!kp_str_eq(got, want)) {
-		print_error("got  \"%" KP_FMT "\" (%zu bytes)\nwant \"%" KP_FMT "\" (%zu bytes)\n", KP_ARG(got), got.n, KP_ARG(want), want.n);
+		print_error("got  \"%" KP_FMT "\" (%zu bytes)\nwant \"%" KP_FMT "\" (%zu bytes)\n",
+			KP_ARG(got), got.n, KP_ARG(want), want.n);
 		_fail(file, line);
 	}
 }
 /* Two kp_str; a kp_str and a literal. */
-#define assert_str(got, want)	  assert_str_at((got), (want), __FILE__, __LINE__)
+#define assert_str(got, want)     assert_str_at((got), (want), __FILE__, __LINE__)
 #define assert_str_lit(got, want) assert_str_at((got), KP_S(want), __FILE__, __LINE__)
 
 /* The seed of a property test: KP_SEED from the environment, else a fresh one; always printed, so that a failure can be run again. */
@@ -56,7 +57,8 @@ KP_UNUSED static bool test_aborts(void (*fn)(void *), void *arg)
 		_exit(0);
 	}
 	int status = 0;
-	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+	       WTERMSIG(status) == SIGABRT;
 }
 #define assert_dies(fn, arg) assert_true(test_aborts((fn), (arg)))
 

@@ -45,7 +45,9 @@ static void replay(const char *path)
 {
 	struct stat st;
 	struct dirent **entries;
-	int n = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? scandir(path, &entries, is_visible, alphasort) : -1;
+	int n = stat(path, &st) == 0 && S_ISDIR(st.st_mode)
+			? scandir(path, &entries, is_visible, alphasort)
+			: -1;
 	if (n < 0) {
 		replay_file(path);
 		return;

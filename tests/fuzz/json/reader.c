@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		kp_buf_init(&out, 64 << 20);
 		kp_jv_write(&v, &out);
 		KP_BUG_ON(out.failed);
-		KP_BUG_ON(kp_jv_parse(kp_buf_str(&out), a, &again, &err) != 0 && err.code != KP_RESOURCE_EXHAUSTED);
+		KP_BUG_ON(kp_jv_parse(kp_buf_str(&out), a, &again, &err) != 0 &&
+			  err.code != KP_RESOURCE_EXHAUSTED);
 		KP_BUG_ON(err.code != KP_RESOURCE_EXHAUSTED && !kp_jv_eq(&v, &again));
 		kp_buf_fini(&out);
 	}

@@ -41,7 +41,8 @@ int main(void)
 	struct kp_buf out;
 	kp_buf_init(&out, 256 << 20);
 	while (fread(head, 1, sizeof(head), stdin) == sizeof(head)) {
-		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 | (size_t)head[4] << 24;
+		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 |
+			   (size_t)head[4] << 24;
 		char *text = kp_xmalloc(n + 1);
 		if (fread(text, 1, n, stdin) != n) {
 			return 1;

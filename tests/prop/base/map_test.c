@@ -90,7 +90,8 @@ static void it_behaves_like_a_list(void **state)
 				deleted = true;
 			} else {
 				void *v = &values[kp_rng_below(&rng, sizeof(values))];
-				assert_ptr_equal(kp_map_set(&m, key_of(k, text), v), list_set(&l, k, v));
+				assert_ptr_equal(
+					kp_map_set(&m, key_of(k, text), v), list_set(&l, k, v));
 			}
 			if (step % 200 == 0) {
 				compare(&m, &l, !deleted);

@@ -38,7 +38,9 @@ static void the_grammar_is_json_s(void **state)
 	(void)state;
 	static const char set[] = "-0123456789.eE+ x";
 	regex_t number; /* RFC 8259, section 6 */
-	assert_int_equal(regcomp(&number, "^-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?$", REG_EXTENDED | REG_NOSUB), 0);
+	assert_int_equal(regcomp(&number, "^-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?$",
+				 REG_EXTENDED | REG_NOSUB),
+		0);
 	struct kp_rng rng;
 	kp_rng_seed(&rng, test_seed());
 	int yes = 0;
@@ -52,7 +54,8 @@ static void the_grammar_is_json_s(void **state)
 		double v = 0, want = strtod(text, NULL);
 		bool want_ok = regexec(&number, text, 0, NULL, 0) == 0 && isfinite(want);
 		if (kp_str_f64(kp_str_n(text, n), &v) != want_ok) {
-			fail_msg("`%s` should %s", text, want_ok ? "be a number" : "not be a number");
+			fail_msg("`%s` should %s", text,
+				want_ok ? "be a number" : "not be a number");
 		}
 		if (want_ok) {
 			assert_memory_equal(&v, &want, sizeof(v));

@@ -127,10 +127,13 @@ static void check(const unsigned char *p, size_t n)
 	for (k = 1; k <= 4 && k <= n; k++) {
 		last = length_at(p + n - k, k) == k ? k : last;
 	}
-	if (kp_utf8_valid_prefix(s) != ok || kp_utf8_decode(s.p, n, &cp) != first || (!first && cp != 0xabcdef) ||
-		kp_utf8_decode_last(s.p, n, &cp) != last || kp_utf8_incomplete_tail(s) != tail) {
-		fail_msg("%zu bytes %02x %02x %02x %02x: prefix %zu (not %zu), decode %zu (%zu), last %zu (%zu), tail %zu (%zu)", n, p[0], n > 1 ? p[1] : 0,
-			n > 2 ? p[2] : 0, n > 3 ? p[3] : 0, kp_utf8_valid_prefix(s), ok, kp_utf8_decode(s.p, n, &cp), first,
+	if (kp_utf8_valid_prefix(s) != ok || kp_utf8_decode(s.p, n, &cp) != first ||
+		(!first && cp != 0xabcdef) || kp_utf8_decode_last(s.p, n, &cp) != last ||
+		kp_utf8_incomplete_tail(s) != tail) {
+		fail_msg(
+			"%zu bytes %02x %02x %02x %02x: prefix %zu (not %zu), decode %zu (%zu), last %zu (%zu), tail %zu (%zu)",
+			n, p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, n > 3 ? p[3] : 0,
+			kp_utf8_valid_prefix(s), ok, kp_utf8_decode(s.p, n, &cp), first,
 			kp_utf8_decode_last(s.p, n, &cp), last, kp_utf8_incomplete_tail(s), tail);
 	}
 }
@@ -172,7 +175,8 @@ static void every_string_of_up_to_three_bytes(void **state)
 {
 	(void)state;
 	for (uint32_t i = 0; i < 1 << 24; i++) {
-		unsigned char p[3] = { (unsigned char)(i >> 16), (unsigned char)(i >> 8), (unsigned char)i };
+		unsigned char p[3] = { (unsigned char)(i >> 16), (unsigned char)(i >> 8),
+			(unsigned char)i };
 		check(p, 3);
 		if (i % 256 == 0) {
 			check(p, 2);
@@ -183,20 +187,23 @@ static void every_string_of_up_to_three_bytes(void **state)
 	}
 }
 
-static const unsigned char edges[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed,
-	0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf7, 0xf8, 0xfe, 0xff };
+static const unsigned char edges[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0,
+	0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf7,
+	0xf8, 0xfe, 0xff };
 
 static void four_bytes_and_more_at_the_edges(void **state)
 {
 	(void)state;
 	enum { E = KP_LEN(edges) };
 	for (uint32_t i = 0; i < (uint32_t)E * E * E * E; i++) {
-		unsigned char p[4] = { edges[i / E / E / E], edges[i / E / E % E], edges[i / E % E], edges[i % E] };
+		unsigned char p[4] = { edges[i / E / E / E], edges[i / E / E % E], edges[i / E % E],
+			edges[i % E] };
 		check(p, 4);
 	}
 	/* All second bytes after all four-byte leads. */
 	for (uint32_t i = 0; i < 16 << 8; i++) {
-		unsigned char p[4] = { (unsigned char)(0xf0 + i / 256), (unsigned char)i, 0x80, 0xbf };
+		unsigned char p[4] = { (unsigned char)(0xf0 + i / 256), (unsigned char)i, 0x80,
+			0xbf };
 		check(p, 4);
 	}
 }
@@ -213,7 +220,9 @@ static void long_random_text(void **state)
 		size_t n = 0, want = 0, count = 0, size = kp_rng_below(&rng, MAX);
 		uint64_t ascii = kp_rng_below(&rng, 100);
 		while (n < size) {
-			uint32_t cp = (uint32_t)(kp_rng_below(&rng, 100) < ascii ? kp_rng_below(&rng, 128) : kp_rng_below(&rng, 0x110000));
+			uint32_t cp = (uint32_t)(kp_rng_below(&rng, 100) < ascii
+							 ? kp_rng_below(&rng, 128)
+							 : kp_rng_below(&rng, 0x110000));
 			if (is_scalar(cp)) {
 				n += encode(cp, text + n);
 				count++;
@@ -291,7 +300,8 @@ static void cut_streams_decode_alike(void **state)
 			at += k;
 			size_t tail = kp_utf8_incomplete_tail(kp_buf_str(&pending));
 			assert_in_range(tail, 0, 3);
-			kp_utf8_add_lossy(&pieces, kp_str_sub(kp_buf_str(&pending), 0, pending.n - tail));
+			kp_utf8_add_lossy(
+				&pieces, kp_str_sub(kp_buf_str(&pending), 0, pending.n - tail));
 			kp_buf_consume(&pending, pending.n - tail);
 		}
 		kp_utf8_add_lossy(&pieces, kp_buf_str(&pending));

@@ -33,7 +33,8 @@ static void appends_of_all_kinds(void **state)
 	kp_buf_i64(&b, INT64_MIN);
 	kp_buf_addc(&b, ' ');
 	kp_buf_i64(&b, INT64_MAX);
-	assert_str_lit(kp_buf_str(&b), "a\0b|zz|-5 x|0 18446744073709551615 -9223372036854775808 9223372036854775807");
+	assert_str_lit(kp_buf_str(&b),
+		"a\0b|zz|-5 x|0 18446744073709551615 -9223372036854775808 9223372036854775807");
 	assert_true(kp_buf_ok(&b));
 }
 

@@ -9,18 +9,19 @@ static void codes_are_grpc_s_and_complete(void **state)
 {
 	(void)state;
 	/* grpc/grpc, doc/statuscodes.md: the numbers are on the wire. */
-	static const char *const grpc[] = { "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",
-		"UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED" };
+	static const char *const grpc[] = { "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT",
+		"DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+		"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+		"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED" };
 	for (size_t i = 0; i < KP_LEN(grpc); i++) {
 		assert_string_equal(kp_code_name((enum kp_code)i), grpc[i]);
 	}
-#define X(name, number, http, type, reason, retry)                                                 \
-	assert_int_equal(KP_##name, number);                                                       \
-	assert_string_equal(kp_code_name(KP_##name), #name);                                       \
-	assert_string_equal(kp_code_reason(KP_##name), reason);                                    \
-	assert_string_equal(kp_code_openai_type(KP_##name), type);                                 \
-	assert_int_equal(kp_code_http(KP_##name), http);                                           \
+#define X(name, number, http, type, reason, retry)                 \
+	assert_int_equal(KP_##name, number);                       \
+	assert_string_equal(kp_code_name(KP_##name), #name);       \
+	assert_string_equal(kp_code_reason(KP_##name), reason);    \
+	assert_string_equal(kp_code_openai_type(KP_##name), type); \
+	assert_int_equal(kp_code_http(KP_##name), http);           \
 	assert_int_equal(kp_code_retryable(KP_##name), retry);
 	KP_CODES(X)
 #undef X
@@ -36,13 +37,13 @@ static void table_is_consistent(void **state)
 {
 	(void)state;
 	/* 4xx is the client's fault and never a server_error; a 5xx never an invalid request, but for UNIMPLEMENTED. */
-#define X(name, number, http, type, reason, retry)                                                 \
-	if (http >= 500 && number != KP_UNIMPLEMENTED) {                                           \
-		assert_string_not_equal(type, "invalid_request_error");                            \
-	}                                                                                          \
-	if (http == 400) {                                                                         \
-		assert_string_equal(type, "invalid_request_error");                                \
-		assert_false(retry);                                                               \
+#define X(name, number, http, type, reason, retry)                      \
+	if (http >= 500 && number != KP_UNIMPLEMENTED) {                \
+		assert_string_not_equal(type, "invalid_request_error"); \
+	}                                                               \
+	if (http == 400) {                                              \
+		assert_string_equal(type, "invalid_request_error");     \
+		assert_false(retry);                                    \
 	}
 	KP_CODES(X)
 #undef X
@@ -86,7 +87,9 @@ static void control_and_invalid_bytes_become_question_marks(void **state)
 	(void)state;
 	struct kp_err err;
 	kp_err_set(&err, KP_INTERNAL, "a%cb\tc\r\nd%c%s", 1, 0x7f, "\xff\xc3)\xe2\x82\xac");
-	assert_string_equal(err.msg, "a?b?c?" /* no trigraphs */ "?d?" "?" "?)\xe2\x82\xac");
+	assert_string_equal(err.msg, "a?b?c?" /* no trigraphs */ "?d?"
+				     "?"
+				     "?)\xe2\x82\xac");
 }
 
 /* Whatever the length, the message is valid UTF-8, at most KP_ERR_MSG - 1 bytes, and loses less than one character. */
@@ -184,10 +187,12 @@ static void sys_keeps_errno_and_chooses_the_code(void **state)
 	static const struct {
 		int e;
 		enum kp_code code;
-	} table[] = { { ENOENT, KP_NOT_FOUND }, { EACCES, KP_PERMISSION_DENIED }, { EEXIST, KP_ALREADY_EXISTS },
-		{ EADDRINUSE, KP_ALREADY_EXISTS }, { EMFILE, KP_RESOURCE_EXHAUSTED }, { ENOSPC, KP_RESOURCE_EXHAUSTED },
-		{ EISDIR, KP_INVALID_ARGUMENT }, { ETIMEDOUT, KP_DEADLINE_EXCEEDED }, { ECONNREFUSED, KP_UNAVAILABLE },
-		{ ECONNRESET, KP_UNAVAILABLE }, { EIO, KP_INTERNAL } };
+	} table[] = { { ENOENT, KP_NOT_FOUND }, { EACCES, KP_PERMISSION_DENIED },
+		{ EEXIST, KP_ALREADY_EXISTS }, { EADDRINUSE, KP_ALREADY_EXISTS },
+		{ EMFILE, KP_RESOURCE_EXHAUSTED }, { ENOSPC, KP_RESOURCE_EXHAUSTED },
+		{ EISDIR, KP_INVALID_ARGUMENT }, { ETIMEDOUT, KP_DEADLINE_EXCEEDED },
+		{ ECONNREFUSED, KP_UNAVAILABLE }, { ECONNRESET, KP_UNAVAILABLE },
+		{ EIO, KP_INTERNAL } };
 	for (size_t i = 0; i < KP_LEN(table); i++) {
 		struct kp_err err;
 		assert_int_equal(kp_err_sys(&err, table[i].e, "open `%d`", 7), -1);

@@ -20,8 +20,7 @@ static void assert_list(const struct kp_list *head, const char *want)
 {
 	char got[64] = "";
 	size_t n = 0;
-	kp_list_each(node, head)
-	{
+	kp_list_each (node, head) {
 		assert_ptr_equal(node->next->prev, node);
 		n += (size_t)snprintf(got + n, sizeof(got) - n, "%d", id_of(node));
 	}
@@ -50,8 +49,7 @@ static void list_push_pop_del(void **state)
 	assert_list(&head, "0134");
 	assert_int_equal(id_of(kp_list_pop(&head)), 0);
 	assert_list(&head, "134");
-	kp_list_each_safe(node, &head)
-	{
+	kp_list_each_safe (node, &head) {
 		if (id_of(node) != 3) {
 			kp_list_del(node);
 		}
@@ -103,7 +101,8 @@ static void pushing_twice_is_a_bug(void **state)
 static void vectors_grow_and_keep(void **state)
 {
 	(void)state;
-	KP_VEC(uint32_t) v = { 0 };
+	KP_VEC(uint32_t)
+	v = { 0 };
 	for (uint32_t i = 0; i < 10000; i++) {
 		kp_vec_push(&v, i * 3);
 		assert_true(v.cap >= v.n);

@@ -81,7 +81,8 @@ static void post_one_more(struct kp_msg *msg)
 	log->order[log->n++] = (char)('0' + note->seq);
 	if (note->seq < 3) {
 		note->seq++;
-		kp_mailbox_post(log->box, &note->msg); /* the message may be used again as soon as it runs */
+		kp_mailbox_post(log->box,
+			&note->msg); /* the message may be used again as soon as it runs */
 	} else {
 		kp_mem_free(note);
 	}
@@ -122,7 +123,8 @@ static void many_posters_one_owner(void **state)
 	struct poster posters[POSTERS];
 	for (int i = 0; i < POSTERS; i++) {
 		posters[i] = (struct poster){ .log = &log, .id = i };
-		assert_int_equal(pthread_create(&posters[i].thread, NULL, post_many, &posters[i]), 0);
+		assert_int_equal(
+			pthread_create(&posters[i].thread, NULL, post_many, &posters[i]), 0);
 	}
 	/* Sleeps until it is woken and drains once: if a wake-up were lost, this would not end. */
 	while (log.total < POSTERS * EACH) {

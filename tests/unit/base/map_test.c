@@ -185,7 +185,8 @@ static void siphash_is_python_s(void **state)
 		}
 		uint64_t got = kp_siphash(text, table[i].n, key);
 		if (got != table[i].want) {
-			fail_msg("seed %u, %zu bytes: %016llx", table[i].seed, table[i].n, (unsigned long long)got);
+			fail_msg("seed %u, %zu bytes: %016llx", table[i].seed, table[i].n,
+				(unsigned long long)got);
 		}
 	}
 }
@@ -199,7 +200,8 @@ static void the_hash_differs_between_processes(void **state)
 		int fd[2];
 		assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
 		fflush(NULL);
-		pid_t pid = fork(); /* this process has not hashed anything yet when this test comes first */
+		pid_t pid =
+			fork(); /* this process has not hashed anything yet when this test comes first */
 		if (pid == 0) {
 			uint64_t h = kp_hash(KP_S("key"));
 			_exit(write(fd[1], &h, sizeof(h)) == sizeof(h) ? 0 : 1);

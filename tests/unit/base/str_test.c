@@ -11,7 +11,8 @@ static void literals_keep_their_nul_bytes(void **state)
 	assert_int_equal(KP_S("").n, 0);
 	assert_int_equal(kp_str_c(NULL).n, 0);
 	char out[16];
-	snprintf(out, sizeof(out), "[%" KP_FMT "|%" KP_FMT "]", KP_ARG(KP_S("ab")), KP_ARG(KP_STR_NULL));
+	snprintf(out, sizeof(out), "[%" KP_FMT "|%" KP_FMT "]", KP_ARG(KP_S("ab")),
+		KP_ARG(KP_STR_NULL));
 	assert_string_equal(out, "[ab|]");
 }
 
@@ -30,7 +31,8 @@ static void comparisons(void **state)
 	assert_true(kp_str_cmp(KP_S("a"), KP_S("ab")) < 0);
 	assert_true(kp_str_cmp(KP_S("\xff"), KP_S("a")) > 0); /* bytes are unsigned */
 	assert_int_equal(kp_str_cmp(KP_STR_NULL, KP_S("")), 0);
-	assert_true(kp_str_starts(KP_S("abc"), KP_S("ab")) && kp_str_starts(KP_S("abc"), KP_STR_NULL));
+	assert_true(
+		kp_str_starts(KP_S("abc"), KP_S("ab")) && kp_str_starts(KP_S("abc"), KP_STR_NULL));
 	assert_false(kp_str_starts(KP_S("ab"), KP_S("abc")));
 	assert_true(kp_str_ends(KP_S("abc"), KP_S("bc")) && kp_str_ends(KP_STR_NULL, KP_STR_NULL));
 	assert_false(kp_str_ends(KP_S("bc"), KP_S("abc")));
@@ -96,7 +98,8 @@ static void split_gives_every_part(void **state)
 		char got[64] = "";
 		size_t n = 0;
 		while (kp_str_split(&rest, ',', &part)) {
-			n += (size_t)snprintf(got + n, sizeof(got) - n, "%" KP_FMT "|", KP_ARG(part));
+			n += (size_t)snprintf(
+				got + n, sizeof(got) - n, "%" KP_FMT "|", KP_ARG(part));
 		}
 		assert_string_equal(got, table[i].parts);
 		assert_null(rest.p);
@@ -134,7 +137,8 @@ static void unsigned_numbers(void **state)
 	};
 	for (size_t i = 0; i < KP_LEN(table); i++) {
 		uint64_t v = 4711;
-		assert_int_equal(kp_str_u64(kp_str_c(table[i].text), table[i].max, &v), table[i].ok);
+		assert_int_equal(
+			kp_str_u64(kp_str_c(table[i].text), table[i].max, &v), table[i].ok);
 		assert_int_equal(v, table[i].ok ? table[i].want : 4711); /* untouched on failure */
 	}
 	uint64_t v = 1;
@@ -167,7 +171,9 @@ static void signed_numbers(void **state)
 	};
 	for (size_t i = 0; i < KP_LEN(table); i++) {
 		int64_t v = 4711;
-		assert_int_equal(kp_str_i64(kp_str_c(table[i].text), table[i].min, table[i].max, &v), table[i].ok);
+		assert_int_equal(
+			kp_str_i64(kp_str_c(table[i].text), table[i].min, table[i].max, &v),
+			table[i].ok);
 		assert_int_equal(v, table[i].ok ? table[i].want : 4711);
 	}
 }
@@ -178,9 +184,11 @@ static void hex_numbers(void **state)
 	uint64_t v = 1;
 	assert_true(kp_str_hex64(KP_S("0"), &v) && v == 0);
 	assert_true(kp_str_hex64(KP_S("ffffFFFFffffFFFF"), &v) && v == UINT64_MAX);
-	assert_true(kp_str_hex64(KP_S("0123456789abcdef"), &v) && v == UINT64_C(0x0123456789abcdef));
+	assert_true(
+		kp_str_hex64(KP_S("0123456789abcdef"), &v) && v == UINT64_C(0x0123456789abcdef));
 	v = 5;
-	static const char *const bad[] = { "", "0x1", "-1", "10000000000000000", "00000000000000001", "g", " 1", "1 ", "@", "`" };
+	static const char *const bad[] = { "", "0x1", "-1", "10000000000000000",
+		"00000000000000001", "g", " 1", "1 ", "@", "`" };
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
 		assert_false(kp_str_hex64(kp_str_c(bad[i]), &v));
 		assert_int_equal(v, 5);
@@ -193,17 +201,22 @@ static void json_numbers(void **state)
 	static const struct {
 		const char *text;
 		double want;
-	} good[] = { { "0", 0 }, { "-0", -0.0 }, { "-0.0", -0.0 }, { "1", 1 }, { "-12.5e-1", -1.25 }, { "1E+2", 100 }, { "0.1", 0.1 },
-		{ "1e308", 1e308 }, { "1.7976931348623157e308", 1.7976931348623157e308 }, { "5e-324", 5e-324 }, { "2e-324", 0 },
-		{ "1e-999", 0 }, { "9007199254740993", 9007199254740992.0 }, { "9007199254740993.0000000000000001", 9007199254740994.0 },
-		{ "2.2250738585072011e-308", 2.2250738585072011e-308 }, { "123456789012345678901234567890", 123456789012345678901234567890.0 } };
+	} good[] = { { "0", 0 }, { "-0", -0.0 }, { "-0.0", -0.0 }, { "1", 1 },
+		{ "-12.5e-1", -1.25 }, { "1E+2", 100 }, { "0.1", 0.1 }, { "1e308", 1e308 },
+		{ "1.7976931348623157e308", 1.7976931348623157e308 }, { "5e-324", 5e-324 },
+		{ "2e-324", 0 }, { "1e-999", 0 }, { "9007199254740993", 9007199254740992.0 },
+		{ "9007199254740993.0000000000000001", 9007199254740994.0 },
+		{ "2.2250738585072011e-308", 2.2250738585072011e-308 },
+		{ "123456789012345678901234567890", 123456789012345678901234567890.0 } };
 	for (size_t i = 0; i < KP_LEN(good); i++) {
 		double v = 1;
 		assert_true(kp_str_f64(kp_str_c(good[i].text), &v));
-		assert_memory_equal(&v, &good[i].want, sizeof(v)); /* to the bit, the sign of zero too */
+		assert_memory_equal(
+			&v, &good[i].want, sizeof(v)); /* to the bit, the sign of zero too */
 	}
-	static const char *const bad[] = { "", "-", "+1", "01", "-01", "00", ".5", "1.", "1.e1", "1e", "1e+", "1e1.5", "0x10", "inf", "nan",
-		"Infinity", "-Infinity", "NaN", " 1", "1 ", "1,5", "1e999", "-1e999", "1.8e308", "1_000", "1f", "--1" };
+	static const char *const bad[] = { "", "-", "+1", "01", "-01", "00", ".5", "1.", "1.e1",
+		"1e", "1e+", "1e1.5", "0x10", "inf", "nan", "Infinity", "-Infinity", "NaN", " 1",
+		"1 ", "1,5", "1e999", "-1e999", "1.8e308", "1_000", "1f", "--1" };
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
 		double v = 4711;
 		assert_false(kp_str_f64(kp_str_c(bad[i]), &v));

@@ -19,13 +19,16 @@ static int scenario(void)
 		kp_utf8_add(&b, 0x20ac);
 	}
 	if (kp_buf_finish(&b, "text", &err) != 0) {
-		return err.code == KP_RESOURCE_EXHAUSTED && kp_buf_cstr(&b) == NULL ? REFUSED : WRONG;
+		return err.code == KP_RESOURCE_EXHAUSTED && kp_buf_cstr(&b) == NULL ? REFUSED
+										    : WRONG;
 	}
 	char *grown = NULL;
 	for (size_t n = 1; n <= 1 << 20; n *= 2) {
 		kp_str copy = KP_S("before");
 		if (kp_arena_dup(a, kp_str_sub(kp_buf_str(&b), 0, n), &copy, &err) != 0) {
-			return err.code == KP_RESOURCE_EXHAUSTED && kp_str_eq(copy, KP_S("before")) ? REFUSED : WRONG;
+			return err.code == KP_RESOURCE_EXHAUSTED && kp_str_eq(copy, KP_S("before"))
+				       ? REFUSED
+				       : WRONG;
 		}
 		char *more = kp_arena_grow(a, grown, grown ? n / 2 : 0, n);
 		if (!more) {
