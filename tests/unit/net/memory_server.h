@@ -186,7 +186,7 @@ static void memory_server_eof(struct memory_server *m)
 	memory_server_spin(m);
 }
 
-static void memory_server_close(struct memory_server *m)
+static inline void memory_server_close(struct memory_server *m)
 {
 	kp_http_server_destroy(m->server, NULL, NULL);
 	KP_BUG_ON(m->n_open != 0); /* every accepted stream was told that it is closed */
