@@ -67,11 +67,11 @@ static void test_refuses(void **state)
 		const char *text, *msg;
 	} bad[] = {
 		{ POOL("a", "8080") ENGINE("e", "nope", "{name: m}", ""),
-			"load manifests: pool.yaml:6:1: error: InferenceEngine default/e: spec.poolRef.name: Not found: \"nope\": there is no InferencePool of that name in "
+			"load manifests: pool.yaml:10:19: error: InferenceEngine default/e: spec.poolRef.name: Not found: \"nope\": there is no InferencePool of that name in "
 			"namespace \"default\"" },
 		{ POOL("a", "8080") POOL("b", "8081") ENGINE("e", "a", "{name: m}", "")
 				ENGINE("f", "b", "{name: other, aliases: [m]}", ""),
-			"load manifests: pool.yaml:20:1: error: InferenceEngine default/f: spec.model.aliases[0]: Invalid value: \"m\": already the name of a model of pool "
+			"load manifests: pool.yaml:25:34: error: InferenceEngine default/f: spec.model.aliases[0]: Invalid value: \"m\": already the name of a model of pool "
 			"\"a\" (engine \"e\")" },
 	};
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
