@@ -432,6 +432,9 @@ void kp_http_server_drain(struct kp_http_server *s)
 				KP_STREAM_ABORTED); /* by a callback of another one */
 		} else if (hc->proto) {
 			hc->proto->drain(hc);
+		} else {
+			/* Nothing came yet: its first request may be on the way. */
+			kp_http_conn_arm(hc, kp_loop_now(s->loop) + KP_NS_PER_S);
 		}
 	}
 }
