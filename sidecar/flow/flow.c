@@ -65,22 +65,21 @@ static void on_timer(struct kp_timer *t)
 		kp_flow_fail(f, &err);
 		return;
 	}
-	if (f->turn.stream &&
-		now - f->active_ns >=
-			KEEPALIVE_NS) { /* the engine prefills: keep the connection in use */
+	if (now - f->active_ns >=
+		KEEPALIVE_NS) { /* the engine prefills: keep the connection in use */
 		f->active_ns = now;
-		kp_buf_lit(&f->l->scratch_buf, ": keep-alive\n\n");
-		kp_flow_flush(f);
+		if (f->turn.stream) {
+			kp_buf_lit(&f->l->scratch_buf, ": keep-alive\n\n");
+			kp_flow_flush(f);
+		}
 	}
 	arm(f);
 }
 
+/* Before the body is read, so whether to stream is not known yet. */
 static void arm(struct kp_flow *f)
 {
-	int64_t due = f->turn.deadline_ns;
-	if (f->turn.stream) {
-		due = KP_MIN(due, f->active_ns + KEEPALIVE_NS);
-	}
+	int64_t due = KP_MIN(f->turn.deadline_ns, f->active_ns + KEEPALIVE_NS);
 	kp_timer_start(f->l->loop, &f->timer, due, on_timer);
 }
 
