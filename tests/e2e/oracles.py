@@ -22,6 +22,7 @@ class Hf:
         self.fast = transformers.AutoTokenizer.from_pretrained(folder)
         self.raw = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.added = {i: str(t) for i, t in self.fast.added_tokens_decoder.items()}
+        self.special = [str(t) for t in self.fast.added_tokens_decoder.values() if t.special]
 
     def encode(self, text):
         return self.raw.encode(text, add_special_tokens=True).ids

@@ -86,6 +86,10 @@ class Program:
         """Resident memory in KiB."""
         return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text())[1])
 
+    def assert_rss_below(self, mib):
+        """AddressSanitizer keeps freed memory, so there it says nothing."""
+        assert ASAN or self.rss() < mib << 10, f"{self.name} holds {self.rss() >> 10} MiB"
+
     def fds(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
@@ -180,37 +184,38 @@ def engine(name, *ports, model="m", aliases=(), path=None, pool="pool"):
     }
 
 
-def pool(name="pool"):
+def pool(name="pool", ports=(8080,)):
     """The manifest of an InferencePool."""
     return {
         "apiVersion": "inference.networking.k8s.io/v1",
         "kind": "InferencePool",
         "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"app": name}}, "targetPorts": [{"number": 8080}]},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "targetPorts": [{"number": p} for p in ports]},
     }
 
 
-def manifest(*engines, pools=("pool",)):
+def manifest(*engines, pools=("pool",), ports=(8080,)):
     """The text of a manifest file. JSON is YAML, one value a line."""
-    return "---\n".join(json.dumps(o, indent=1) + "\n" for o in [*map(pool, pools), *engines])
+    return "---\n".join(json.dumps(o, indent=1) + "\n" for o in [*(pool(p, ports) for p in pools), *engines])
 
 
 class Gateway(Program):
     """kelpie-sidecar with a manifest of its own."""
 
-    def __init__(self, text, *options, wrapper=(), ready=True, loops=2):
+    def __init__(self, text, *options, wrapper=(), ready=True, loops=2, listen=("127.0.0.1:0",)):
         LOGS.mkdir(parents=True, exist_ok=True)
         self.manifest = LOGS / f"{Program.count + 1:03}-gateway.yaml"
         self.manifest.write_text(text)
         super().__init__(
             "gateway",
             [
-                *wrapper, BUILD / "bin/kelpie-sidecar", "--manifests", self.manifest, "--listen", "127.0.0.1:0",
-                "--admin-listen", "127.0.0.1:0", "--log-format", "json", "--loops", loops, *options,
+                *wrapper, BUILD / "bin/kelpie-sidecar", "--manifests", self.manifest, "--admin-listen", "127.0.0.1:0",
+                "--log-format", "json", "--loops", loops, *(w for a in listen for w in ("--listen", a)), *options,
             ],
         )
         self.admin = int(self.wait_for(r'"msg":"admin listening","port":(\d+)')[1])
-        self.port = int(re.search(r'"msg":"listening","address":"127\.0\.0\.1:(\d+)"', self.text())[1])
+        self.ports = [int(p) for p in re.findall(r'"msg":"listening","address":"127\.0\.0\.1:(\d+)"', self.text())]
+        self.port = self.ports[0]
         self.url = f"http://127.0.0.1:{self.port}"
         if ready:
             self.wait_ready()

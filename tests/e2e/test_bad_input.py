@@ -71,15 +71,17 @@ def sim(start_shared):
 
 @pytest.fixture(scope="module")
 def gateway(sim, start_shared, qwen3_path):
-    return start_shared(
-        Gateway, manifest(engine("sim", sim.port, path=qwen3_path)), "--max-body", MAX_BODY, "--request-timeout", 60
-    )
+    thinking = start_shared(Sim, "--vocab", VOCAB, "--ttft-ms", 11_000)
+    engines = [engine("sim", sim.port, path=qwen3_path), engine("thinking", thinking.port, model="thinking", path=qwen3_path)]
+    started = start_shared(Gateway, manifest(*engines), "--max-body", MAX_BODY, "--request-timeout", 60)
+    wait_until(lambda: started.ask("/readyz?verbose")[1].count("routable") == 2, "two engines")
+    return started
 
 
 @pytest.fixture(scope="module")
 def slow(gateway):
-    """Clients that send next to nothing, from the beginning on; they are asked at the end what became of them."""
-    clients = [SlowHead(gateway), SilentHead(gateway), SilentBody(gateway), SilentBody(gateway, chunked=True)]
+    """Clients that send next to nothing, and one that waits, from the beginning on; they are asked at the end what became of them."""
+    clients = [SlowHead(gateway), SilentHead(gateway), SilentBody(gateway), SilentBody(gateway, chunked=True), Patient(gateway)]
     yield clients
     for client in clients:
         client.join(90)
@@ -553,6 +555,19 @@ class SilentBody(Slow):
         c.send(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + self.framing + b"\r\n\r\n" + self.begin)
 
 
+class Patient(Slow):
+    """Its engine thinks longer than a connection may be quiet."""
+
+    def run(self):
+        try:
+            with Connection(self.port, timeout=90) as c:
+                c.request(COMPLETIONS, {**COMPLETION_BODY, "model": "thinking", "stream": True})
+                _, headers = c.head()
+                self.answer = b"".join(c.pieces(headers))
+        except Exception as e:
+            self.error = repr(e)
+
+
 def test_thousands_of_idle_connections(gateway, bystanders):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -572,7 +587,7 @@ def test_thousands_of_idle_connections(gateway, bystanders):
         for _ in range(50):
             assert call(gateway.port, CHAT, CHAT_BODY).status == 200
         assert time.monotonic() - started < 20
-        assert gateway.rss() < 400 << 10
+        gateway.assert_rss_below(400)
     finally:
         for s in idle:
             s.close()
@@ -687,11 +702,39 @@ def test_a_tokenizer_that_lies(start, smollm2_zip, tmp_path):
 
 
 def test_slow_clients_were_ended(slow):
-    for client in slow:
+    for client in slow[:-1]:
         client.join(90)
         assert client.error is None and client.answer.status == 408, (type(client), client.error)
         assert client.answer.error["type"] == "timeout_error" and client.answer.error["code"] == "request_timeout"
         assert client.limit - 0.5 < client.seconds < client.limit + 15, (type(client), client.seconds)
+
+
+def test_comments_while_the_engine_thinks(slow):
+    patient = slow[-1]
+    patient.join(90)
+    assert patient.error is None and patient.answer.startswith(b": keep-alive\n\ndata: {"), (patient.error, patient.answer)
+    assert patient.answer.endswith(b"data: [DONE]\n\n")
+
+
+def test_the_admin_listener(gateway):
+    """For people and probes, not for clients; all the same nothing harms it."""
+    for path, status in (("/livez", 200), ("/readyz", 200), ("/readyz?verbose", 200), ("/metrics", 200), ("/version", 200), ("/", 404), ("/v1/models", 404)):
+        assert gateway.ask(path)[0] == status, path
+    assert re.search(r"kelpie-sidecar|version", gateway.ask("/version")[1])
+    for data in (
+        b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", b"PUT / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\0\0",
+        b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 5000 + b"\r\n", b"\r\n\r\n", b"GET",
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50,
+    ):
+        with Connection(gateway.admin) as c:
+            try:
+                c.send(data)
+                c.socket.shutdown(socket.SHUT_WR)
+                while c.socket.recv(65536):
+                    pass
+            except OSError:
+                pass  # closed while we wrote
+        assert gateway.ask("/livez") == (200, "ok\n")
 
 
 def test_nothing_is_left_behind(gateway, sim, bystanders):
@@ -708,6 +751,6 @@ def test_nothing_is_left_behind(gateway, sim, bystanders):
     for _ in range(100):
         call(gateway.port, CHAT, CHAT_BODY)
         call(gateway.port, CHAT, b"{" * 100_000)
-    assert gateway.rss() < before + (8 << 10)
-    assert gateway.rss() < 250 << 10
+    gateway.assert_rss_below((before >> 10) + 8)
+    gateway.assert_rss_below(250)
     wait_until(lambda: gateway.fds() <= base, "closed connections")

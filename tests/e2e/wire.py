@@ -268,7 +268,7 @@ class Http2:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
         self.h2.initiate_connection()
-        self.streams = {}
+        self.streams, self.received, self.goaway = {}, b"", None
         self.flush()
 
     def close(self):
@@ -302,12 +302,24 @@ class Http2:
 
     def pump(self):
         """Takes what has arrived, waiting for it."""
+        piece = self.socket.recv(65536)
+        if not piece:
+            raise Broken("the connection ended")
+        self.received += piece
+        while len(self.received) >= 9 and len(self.received) >= 9 + (size := int.from_bytes(self.received[:3], "big")):
+            frame, self.received = self.received[: 9 + size], self.received[9 + size :]
+            self._take(frame)
+        self.flush()
+
+    def _take(self, frame):
+        import h2.connection
         import h2.events as ev
 
-        data = self.socket.recv(65536)
-        if not data:
-            raise Broken("the connection ended")
-        for event in self.h2.receive_data(data):
+        for event in self.h2.receive_data(frame):
+            if isinstance(event, ev.ConnectionTerminated):
+                # The library wants nothing more, but streams below the last one go on.
+                self.goaway = event
+                self.h2.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
             stream = self.streams.get(getattr(event, "stream_id", None))
             if isinstance(event, ev.ResponseReceived):
                 stream["headers"] = dict(event.headers)
@@ -319,7 +331,6 @@ class Http2:
                 stream["ended"] = True
             elif isinstance(event, ev.StreamReset):
                 stream["reset"] = event.error_code
-        self.flush()
 
     def answer(self, number):
         stream = self.streams[number]
