@@ -6,6 +6,8 @@
 #include "json/jansson.h"
 #include "tests/test.h"
 
+#include <time.h>
+
 static int load(kp_str text, struct kp_yaml_stream *s, struct kp_err *err)
 {
 	return kp_doc_yaml(text, "x.yaml", &kp_doc_limits_manifest, s, err);
@@ -203,6 +205,14 @@ static void *repeat(kp_str unit, size_t n, kp_str tail, kp_str *ret)
 	return p;
 }
 
+/* CPU time of this thread, which a busy machine does not stretch. */
+static int64_t cpu_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * KP_NS_PER_S + t.tv_nsec;
+}
+
 /* libyaml alone needs seconds for some of these. */
 static void refused_quickly(kp_str unit, size_t n, kp_str tail, const char *want)
 {
@@ -210,9 +220,9 @@ static void refused_quickly(kp_str unit, size_t n, kp_str tail, const char *want
 	void *p = repeat(unit, n, tail, &text);
 	struct kp_yaml_stream s;
 	struct kp_err err = KP_ERR_INIT;
-	int64_t from = kp_now_ns();
+	int64_t from = cpu_ns();
 	assert_int_equal(load(text, &s, &err), -1);
-	assert_in_range(kp_now_ns() - from, 0, KP_NS_PER_S);
+	assert_in_range(cpu_ns() - from, 0, KP_NS_PER_S);
 	if (kp_str_find(kp_str_c(err.msg), kp_str_c(want)) < 0) {
 		print_error("%s\n", err.msg);
 		fail();
@@ -264,9 +274,9 @@ static void large_merges_are_linear(void **state)
 	}
 	struct kp_yaml_stream s;
 	struct kp_err err;
-	int64_t from = kp_now_ns();
+	int64_t from = cpu_ns();
 	assert_int_equal(load(kp_buf_str(&b), &s, &err), 0);
-	assert_in_range(kp_now_ns() - from, 0, 5 * KP_NS_PER_S);
+	assert_in_range(cpu_ns() - from, 0, 5 * KP_NS_PER_S);
 	assert_int_equal(json_object_size(kp_doc_at(s.docs[0].value, "b")), 20000);
 	assert_int_equal(json_integer_value(kp_doc_at(s.docs[0].value, "b.k19999")), 1);
 	kp_yaml_stream_fini(&s);
