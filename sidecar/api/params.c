@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "sidecar/api/messages.h"
+#include "sidecar/api/prompts.h"
 
 #include <stdio.h>
 
@@ -114,97 +115,10 @@ static int read_add_special(struct reader *r, struct kp_err *err)
 	return kp_json_bool(&r->j, &r->t->add_special_tokens, err);
 }
 
-/* One prompt of ids; the `[` is read. */
-static int read_id_prompt(struct reader *r, struct kp_prompt *p, int more, struct kp_err *err)
-{
-	size_t cap = 64, n = 0;
-	kp_id *ids = kp_arena_alloc(r->t->arena, cap * sizeof(*ids));
-	for (; ids && more > 0; more = kp_json_element(&r->j, err)) {
-		int64_t id;
-		if (kp_json_i64(&r->j, 0, INT32_MAX, &id, err)) {
-			return -1;
-		}
-		if (n == cap) {
-			ids = kp_arena_grow(
-				r->t->arena, ids, cap * sizeof(*ids), cap * 2 * sizeof(*ids));
-			cap *= 2;
-			if (!ids) {
-				break;
-			}
-		}
-		ids[n++] = (kp_id)id;
-	}
-	if (!ids) {
-		return kp_arena_full(err, "prompt");
-	}
-	if (more < 0) {
-		return -1;
-	}
-	if (n == 0) {
-		return kp_json_fail(&r->j, err, "a prompt of token ids must not be empty");
-	}
-	*p = (struct kp_prompt){ .ids = ids, .n_ids = n };
-	return 0;
-}
-
-/* An array: of strings, of ids (one prompt), or of arrays of ids. */
-static int read_prompt_array(struct reader *r, struct kp_prompt *prompts, struct kp_err *err)
-{
-	size_t n = 0;
-	int more;
-	if (kp_json_array(&r->j, err)) {
-		return -1;
-	}
-	more = kp_json_element(&r->j, err);
-	if (more > 0 && kp_json_peek(&r->j) == KP_JSON_NUMBER) {
-		r->t->n_prompts = 1;
-		return read_id_prompt(r, prompts, more, err);
-	}
-	for (; more > 0; more = kp_json_element(&r->j, err)) {
-		if (n == KP_MAX_PROMPTS) {
-			return kp_json_fail(&r->j, err, "at most %d prompts", KP_MAX_PROMPTS);
-		}
-		struct kp_prompt *p = &prompts[n++];
-		if (kp_json_peek(&r->j) == KP_JSON_ARRAY) {
-			if (kp_json_array(&r->j, err)) {
-				return -1;
-			}
-			int first = kp_json_element(&r->j, err);
-			if (first < 0 || read_id_prompt(r, p, first, err)) {
-				return -1;
-			}
-		} else if (kp_json_string(&r->j, &p->text, err)) {
-			return -1;
-		}
-	}
-	r->t->n_prompts = n;
-	return more;
-}
-
 static int read_prompt(struct reader *r, struct kp_err *err)
 {
-	struct kp_prompt *prompts = kp_arena_calloc(r->t->arena, KP_MAX_PROMPTS, sizeof(*prompts));
-	if (!prompts) {
-		return kp_arena_full(err, "prompts");
-	}
 	r->has_prompt = true;
-	r->t->prompts = prompts;
-	switch (kp_json_peek(&r->j)) {
-	case KP_JSON_STRING:
-		r->t->n_prompts = 1;
-		return kp_json_string(&r->j, &prompts[0].text, err);
-	case KP_JSON_ARRAY:
-		return read_prompt_array(r, prompts, err);
-	case KP_JSON_NONE:
-	case KP_JSON_NULL:
-	case KP_JSON_FALSE:
-	case KP_JSON_TRUE:
-	case KP_JSON_NUMBER:
-	case KP_JSON_OBJECT:
-		break;
-	}
-	return kp_json_fail(&r->j, err, "expected a string or an array, got %s",
-		kp_json_type_name(kp_json_peek(&r->j)));
+	return kp_prompts_read(&r->j, r->t, err);
 }
 
 static int read_stream(struct reader *r, struct kp_err *err)

@@ -5,6 +5,7 @@
 #include "sidecar/api/http.h"
 #include "sidecar/api/messages.h"
 #include "sidecar/api/params.h"
+#include "sidecar/api/prompts.h"
 #include "sidecar/flow/flow.h"
 
 #include <stdio.h>
@@ -20,32 +21,12 @@ struct ask {
 
 static int read_tokens(struct ask *a, struct kp_err *err)
 {
-	size_t cap = 256, n = 0;
-	kp_id *ids = kp_arena_alloc(a->turn->arena, cap * sizeof(*ids));
-	int more;
 	a->has_tokens = true;
 	if (kp_json_array(&a->j, err)) {
 		return -1;
 	}
-	while (ids && (more = kp_json_element(&a->j, err)) > 0) {
-		int64_t id;
-		if (kp_json_i64(&a->j, 0, INT32_MAX, &id, err)) {
-			return -1;
-		}
-		if (n == cap) {
-			ids = kp_arena_grow(
-				a->turn->arena, ids, cap * sizeof(*ids), 2 * cap * sizeof(*ids));
-			cap *= 2;
-		}
-		if (ids) {
-			ids[n++] = (kp_id)id;
-		}
-	}
-	if (!ids) {
-		return kp_arena_full(err, "tokens");
-	}
-	*a->prompt = (struct kp_prompt){ .ids = ids, .n_ids = n };
-	return more;
+	int more = kp_json_element(&a->j, err);
+	return more < 0 ? -1 : kp_prompts_read_ids(&a->j, a->turn, more, a->prompt, err);
 }
 
 static int unknown(struct ask *a, struct kp_err *err)
