@@ -31,3 +31,12 @@ $(B)/bin/grpc-core: $(B)/obj/bench/grpc/core.o $(B)/lib/base.a
 bench-grpc: $(B)/bin/grpc-ours $(B)/bin/grpc-core ## lib/net's gRPC client beside gRPC core's
 	$(shell hack/venv)/bin/python bench/grpc/run $^
 .PHONY: bench-grpc
+
+$(B)/bin/template-bench: $(B)/obj/bench/template/bench.o $(call libs_of,template)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,template)
+
+bench-template: $(B)/bin/template-bench ## lib/template beside jinja2 and minijinja
+	bench/template/run $<
+bench: bench-template
+.PHONY: bench-template

@@ -114,7 +114,7 @@ struct kp_node {
 	uint16_t n_ops;
 	uint32_t line, n;
 	/* The children, by op:
-	   GETATTR a.name; GETITEM a[b]; SLICE a[items0:items1:items2], each may be NULL; CALL a(call); FILTER a|name(call), a NULL: the
+	   GETATTR a.attr, n_ops what `loop` answers (kp_loop_attr); GETITEM a[b]; SLICE a[items0:items1:items2], each may be NULL; CALL a(call); FILTER a|name(call), a NULL: the
 	   block's text; TEST a is name(call); NOT NEG POS a; AND OR SUB.. a, b; COND b if a else c (c may be NULL);
 	   COMPARE items, n_ops = n - 1 operators in ops; ADD CONCAT LIST TUPLE items; DICT items: key, value, ...; NSREF name.attr
 	   SEQ items; OUTPUT items; IF a then b, items the elifs (IF), else c; FOR a in b, body c, items0 else, items1 filter, items2 its target;

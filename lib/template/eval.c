@@ -7,6 +7,24 @@
 static int eval_compare(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
 
+/* Leaves without a call; everything else through kp_tpl_eval. */
+static inline int eval(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	if (n->op == KP_OP_CONST) {
+		*ret = n->k;
+		return 0;
+	}
+	if (n->op == KP_OP_NAME) {
+		*ret = *kp_tpl_slot(act, n->ref);
+		if (KP_UNLIKELY(ret->type == KP_TV_MISSING)) {
+			*ret = kp_tv_undef(KP_UNDEF_NAME, n->name);
+		}
+		return 0;
+	}
+	return kp_tpl_eval(I, act, n, ret);
+}
+
 static int too_deep(struct kp_interp *I)
 {
 	return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
@@ -21,7 +39,7 @@ static int eval_items(
 		return -1;
 	}
 	for (uint32_t i = 0; i < n->n; i++) {
-		if (kp_tpl_eval(I, act, n->items[i], &items[i])) {
+		if (eval(I, act, n->items[i], &items[i])) {
 			return -1;
 		}
 	}
@@ -40,8 +58,8 @@ static int eval_dict(
 	}
 	for (uint32_t i = 0; i < n->n; i += 2) {
 		struct kp_tv k, v;
-		if (kp_tpl_eval(I, act, n->items[i], &k) ||
-			kp_tpl_eval(I, act, n->items[i + 1], &v) || kp_tpl_dict_set(I, d, &k, &v)) {
+		if (eval(I, act, n->items[i], &k) || eval(I, act, n->items[i + 1], &v) ||
+			kp_tpl_dict_set(I, d, &k, &v)) {
 			return -1;
 		}
 	}
@@ -53,12 +71,12 @@ static int eval_slice(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	struct kp_tv obj, bounds[3];
-	if (kp_tpl_eval(I, act, n->a, &obj)) {
+	if (eval(I, act, n->a, &obj)) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < 3; i++) {
 		bounds[i] = kp_tv_none();
-		if (n->items[i] && kp_tpl_eval(I, act, n->items[i], &bounds[i])) {
+		if (n->items[i] && eval(I, act, n->items[i], &bounds[i])) {
 			return -1;
 		}
 	}
@@ -70,12 +88,11 @@ static int eval_sum(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	struct kp_tv acc, v;
-	if (kp_tpl_eval(I, act, n->items[0], &acc)) {
+	if (eval(I, act, n->items[0], &acc)) {
 		return -1;
 	}
 	for (uint32_t i = 1; i < n->n; i++) {
-		if (kp_tpl_eval(I, act, n->items[i], &v) ||
-			kp_tpl_binary(I, KP_OP_ADD, &acc, &v, &acc)) {
+		if (eval(I, act, n->items[i], &v) || kp_tpl_binary(I, KP_OP_ADD, &acc, &v, &acc)) {
 			return -1;
 		}
 	}
@@ -89,7 +106,7 @@ static int eval_concat(
 {
 	struct kp_tv acc = kp_tv_str(KP_S(""), KP_ORIGIN_TRUSTED), v;
 	for (uint32_t i = 0; i < n->n; i++) {
-		if (kp_tpl_eval(I, act, n->items[i], &v) || kp_tpl_to_str(I, &v, &v) ||
+		if (eval(I, act, n->items[i], &v) || kp_tpl_to_str(I, &v, &v) ||
 			kp_tpl_str_concat(I, &acc, &v, &acc)) {
 			return -1;
 		}
@@ -102,7 +119,7 @@ static int eval_binary(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	struct kp_tv a, b;
-	if (kp_tpl_eval(I, act, n->a, &a) || kp_tpl_eval(I, act, n->b, &b)) {
+	if (eval(I, act, n->a, &a) || eval(I, act, n->b, &b)) {
 		return -1;
 	}
 	return kp_tpl_binary(I, n->op, &a, &b, ret);
@@ -112,7 +129,7 @@ static int eval_getattr(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	struct kp_tv obj;
-	if (kp_tpl_eval(I, act, n->a, &obj)) {
+	if (eval(I, act, n->a, &obj)) {
 		return -1;
 	}
 	if (KP_LIKELY(obj.type == KP_TV_DICT && !n->dict_method && !(n->flags & KP_NF_DUNDER))) {
@@ -121,6 +138,9 @@ static int eval_getattr(
 		}
 		return 0;
 	}
+	if (obj.type == KP_TV_LOOP && n->n_ops) {
+		return kp_tpl_loop_get(I, obj.loop, (enum kp_loop_attr)n->n_ops, ret);
+	}
 	return kp_tpl_getattr(I, &obj, n->attr, ret);
 }
 
@@ -128,7 +148,7 @@ static int eval_getitem(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	struct kp_tv obj, key;
-	if (kp_tpl_eval(I, act, n->a, &obj) || kp_tpl_eval(I, act, n->b, &key)) {
+	if (eval(I, act, n->a, &obj) || eval(I, act, n->b, &key)) {
 		return -1;
 	}
 	if (key.type == KP_TV_STR && obj.type == KP_TV_DICT &&
@@ -147,7 +167,7 @@ static int eval_filter(
 		return kp_tpl_fail(I, "no %s named `%" KP_FMT "` found",
 			n->op == KP_OP_FILTER ? "filter" : "test", KP_ARG(n->name));
 	}
-	if (kp_tpl_eval(I, act, n->a, &x) || kp_tpl_eval_args(I, act, n->call, NULL, &args)) {
+	if (eval(I, act, n->a, &x) || kp_tpl_eval_args(I, act, n->call, NULL, &args)) {
 		return -1;
 	}
 	return kp_tpl_invoke(I, n->def, &x, &args, ret);
@@ -156,23 +176,23 @@ static int eval_filter(
 static int eval_logic(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
-	if (kp_tpl_eval(I, act, n->a, ret)) {
+	if (eval(I, act, n->a, ret)) {
 		return -1;
 	}
-	return kp_tv_truth(ret) == (n->op == KP_OP_OR) ? 0 : kp_tpl_eval(I, act, n->b, ret);
+	return kp_tv_truth(ret) == (n->op == KP_OP_OR) ? 0 : eval(I, act, n->b, ret);
 }
 
 static int eval_cond(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
-	if (kp_tpl_eval(I, act, n->a, ret)) {
+	if (eval(I, act, n->a, ret)) {
 		return -1;
 	}
 	if (kp_tv_truth(ret)) {
-		return kp_tpl_eval(I, act, n->b, ret);
+		return eval(I, act, n->b, ret);
 	}
 	if (n->c) {
-		return kp_tpl_eval(I, act, n->c, ret);
+		return eval(I, act, n->c, ret);
 	}
 	*ret = kp_tv_undef(KP_UNDEF_HINT,
 		KP_S("the inline if-expression evaluated to false and no else section was defined."));
@@ -182,7 +202,7 @@ static int eval_cond(
 static int eval_unary(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
-	if (kp_tpl_eval(I, act, n->a, ret)) {
+	if (eval(I, act, n->a, ret)) {
 		return -1;
 	}
 	if (n->op == KP_OP_NOT) {
@@ -200,16 +220,8 @@ int kp_tpl_eval(struct kp_interp *I, struct kp_act *act, const struct kp_node *n
 		return kp_tpl_fail_steps(I);
 	}
 	I->steps--;
-	if (n->op == KP_OP_CONST) {
-		*ret = n->k;
-		return 0;
-	}
-	if (n->op == KP_OP_NAME) {
-		*ret = *kp_tpl_slot(act, n->ref);
-		if (KP_UNLIKELY(ret->type == KP_TV_MISSING)) {
-			*ret = kp_tv_undef(KP_UNDEF_NAME, n->name);
-		}
-		return 0;
+	if (n->op == KP_OP_CONST || n->op == KP_OP_NAME) {
+		return eval(I, act, n, ret);
 	}
 	if (KP_UNLIKELY(I->depth >= KP_TPL_MAX_DEPTH)) {
 		return too_deep(I);
@@ -276,10 +288,12 @@ static int compare(struct kp_interp *I, uint8_t op, const struct kp_tv *a, const
 	int r;
 	switch (op) {
 	case KP_CMP_EQ:
-		return kp_tv_eq(I, a, b);
 	case KP_CMP_NE:
+		if (KP_LIKELY(a->type == KP_TV_STR && b->type == KP_TV_STR)) {
+			return kp_str_eq(kp_tv_bytes(a), kp_tv_bytes(b)) == (op == KP_CMP_EQ);
+		}
 		r = kp_tv_eq(I, a, b);
-		return r < 0 ? r : !r;
+		return r < 0 ? r : r == (op == KP_CMP_EQ);
 	case KP_CMP_LT:
 		return kp_tv_lt(I, a, b);
 	case KP_CMP_GT:
@@ -301,11 +315,11 @@ static int eval_compare(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	struct kp_tv a, b;
-	if (kp_tpl_eval(I, act, n->items[0], &a)) {
+	if (eval(I, act, n->items[0], &a)) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < n->n_ops; i++) {
-		if (kp_tpl_eval(I, act, n->items[i + 1], &b)) {
+		if (eval(I, act, n->items[i + 1], &b)) {
 			return -1;
 		}
 		int r = compare(I, n->ops[i], &a, &b);
@@ -330,7 +344,7 @@ static int add_dynamic(struct kp_interp *I, struct kp_act *act, const struct kp_
 	struct kp_tv v, *items;
 	uint32_t n;
 	if (c->dyn_args) {
-		if (kp_tpl_eval(I, act, c->dyn_args, &v) || kp_tpl_collect(I, &v, &items, &n)) {
+		if (eval(I, act, c->dyn_args, &v) || kp_tpl_collect(I, &v, &items, &n)) {
 			return -1;
 		}
 		*pos = kp_arena_grow(I->a, *pos, ret->n_pos * sizeof(**pos),
@@ -344,7 +358,7 @@ static int add_dynamic(struct kp_interp *I, struct kp_act *act, const struct kp_
 	if (!c->dyn_kwargs) {
 		return 0;
 	}
-	if (kp_tpl_eval(I, act, c->dyn_kwargs, &v)) {
+	if (eval(I, act, c->dyn_kwargs, &v)) {
 		return -1;
 	}
 	if (v.type != KP_TV_DICT) {
@@ -389,14 +403,14 @@ int kp_tpl_eval_args(struct kp_interp *I, struct kp_act *act, const struct kp_tp
 		return -1;
 	}
 	for (uint32_t i = 0; i < n_args; i++) {
-		if (kp_tpl_eval(I, act, c->args[i], &pos[i])) {
+		if (eval(I, act, c->args[i], &pos[i])) {
 			return -1;
 		}
 	}
 	ret->n_pos = n_args;
 	for (uint32_t i = 0; c && i < c->n_kw; i++) {
 		kw[i].name = c->kw_names[i];
-		if (kp_tpl_eval(I, act, c->kw_values[i], &kw[i].v)) {
+		if (eval(I, act, c->kw_values[i], &kw[i].v)) {
 			return -1;
 		}
 		ret->n_kw++;
@@ -450,7 +464,7 @@ int kp_tpl_eval_call(struct kp_interp *I, struct kp_act *act, const struct kp_no
 	struct kp_tpl_args args;
 	const struct kp_tpl_def *method = NULL;
 	if (f->op == KP_OP_GETATTR) { /* a method call needs no bound method */
-		if (kp_tpl_eval(I, act, f->a, &obj)) {
+		if (eval(I, act, f->a, &obj)) {
 			return -1;
 		}
 		method = obj.type == KP_TV_STR    ? f->def
@@ -460,7 +474,7 @@ int kp_tpl_eval_call(struct kp_interp *I, struct kp_act *act, const struct kp_no
 		if (!method && kp_tpl_getattr(I, &obj, f->attr, &callee)) {
 			return -1;
 		}
-	} else if (kp_tpl_eval(I, act, f, &callee)) {
+	} else if (eval(I, act, f, &callee)) {
 		return -1;
 	}
 	if (!method && callee.type == KP_TV_UNDEF) { /* before the arguments are looked at */
@@ -517,7 +531,7 @@ static int emit_sum(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 {
 	struct kp_tv acc, v;
 	uint32_t i = 1, mark = I->out->n;
-	if (kp_tpl_eval(I, act, n->items[0], &acc)) {
+	if (eval(I, act, n->items[0], &acc)) {
 		return -1;
 	}
 	if (acc.type == KP_TV_STR && !(acc.flags & KP_TVF_MARKUP)) {
@@ -528,7 +542,7 @@ static int emit_sum(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 			if (i == n->n) {
 				return 0;
 			}
-			if (kp_tpl_eval(I, act, n->items[i], &v)) {
+			if (eval(I, act, n->items[i], &v)) {
 				return -1;
 			}
 			if (v.type != KP_TV_STR || (v.flags & KP_TVF_MARKUP)) {
@@ -541,8 +555,7 @@ static int emit_sum(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 		i++;
 	}
 	for (; i < n->n; i++) {
-		if (kp_tpl_eval(I, act, n->items[i], &v) ||
-			kp_tpl_binary(I, KP_OP_ADD, &acc, &v, &acc)) {
+		if (eval(I, act, n->items[i], &v) || kp_tpl_binary(I, KP_OP_ADD, &acc, &v, &acc)) {
 			return -1;
 		}
 	}
@@ -560,11 +573,11 @@ int kp_tpl_emit(struct kp_interp *I, struct kp_act *act, const struct kp_node *n
 	}
 	if (n->op == KP_OP_CONCAT) {
 		for (uint32_t i = 0; i < n->n; i++) {
-			if (kp_tpl_eval(I, act, n->items[i], &v) || kp_tpl_print(I, I->out, &v)) {
+			if (eval(I, act, n->items[i], &v) || kp_tpl_print(I, I->out, &v)) {
 				return -1;
 			}
 		}
 		return 0;
 	}
-	return kp_tpl_eval(I, act, n, &v) || kp_tpl_print(I, I->out, &v) ? -1 : 0;
+	return eval(I, act, n, &v) || kp_tpl_print(I, I->out, &v) ? -1 : 0;
 }

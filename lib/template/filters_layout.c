@@ -42,8 +42,9 @@ static bool hyphen_break(kp_str s, uint32_t from, uint32_t at)
 		back -= kp_utf8_decode_last(s.p + from, back - from, &before[i]);
 		next += kp_utf8_decode(s.p + next, s.n - next, &after[i]);
 	}
-	return letter(before[0]) && (letter(before[1]) || (before[1] == '-' && letter(before[2]))) &&
-		letter(after[0]) && letter(after[1] == '-' ? after[2] : after[1]);
+	return letter(before[0]) &&
+	       (letter(before[1]) || (before[1] == '-' && letter(before[2]))) && letter(after[0]) &&
+	       letter(after[1] == '-' ? after[2] : after[1]);
 }
 
 static struct chunk next_chunk(const struct wrap *w, uint32_t from)
@@ -82,7 +83,8 @@ static int wrap_line(struct wrap *w)
 	uint32_t n = w->line.n, at = 0, from = 0,
 		 to = 0; /* the line being filled is bytes [from, to) */
 	int64_t used = 0;
-	bool empty = true;
+	bool empty = true,
+	     full; /* full: the last thing on the line is a piece of a word, perhaps an empty one */
 	w->any = false;
 	while (at < n) {
 		struct chunk c = next_chunk(w, at);
@@ -101,7 +103,8 @@ static int wrap_line(struct wrap *w)
 			empty = false;
 			continue;
 		}
-		if (len > w->width && (w->break_long || empty)) { /* fits on no line */
+		full = len > w->width && (w->break_long || empty);
+		if (full) { /* fits on no line */
 			int64_t room = w->break_long
 					       ? KP_MAX(w->width - used, (int64_t)(empty ? 1 : 0))
 					       : len;
@@ -114,7 +117,7 @@ static int wrap_line(struct wrap *w)
 		}
 		kp_str text = kp_tv_bytes(&w->line);
 		uint32_t end = to;
-		while (end > from && wrap_space(text.p[end - 1])) {
+		while (!(full && !c.space) && end > from && wrap_space(text.p[end - 1])) {
 			end--;
 		}
 		if (!empty && end > from && put_line(w, from, end)) {

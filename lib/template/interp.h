@@ -156,6 +156,23 @@ int kp_tpl_call_macro(struct kp_interp *I, struct kp_tpl_macro *m, const struct 
 	struct kp_tv *ret);
 int kp_tpl_loop_recurse(struct kp_interp *I, struct kp_tpl_loop *loop, const struct kp_tv *iterable,
 	struct kp_tv *ret);
+enum kp_loop_attr {
+	KP_LOOP_NONE = 0,
+	KP_LOOP_INDEX,
+	KP_LOOP_INDEX0,
+	KP_LOOP_FIRST,
+	KP_LOOP_LAST,
+	KP_LOOP_LENGTH,
+	KP_LOOP_REVINDEX,
+	KP_LOOP_REVINDEX0,
+	KP_LOOP_PREVITEM,
+	KP_LOOP_NEXTITEM,
+	KP_LOOP_DEPTH,
+	KP_LOOP_DEPTH0,
+};
+enum kp_loop_attr kp_tpl_loop_attr_id(kp_str name);
+int kp_tpl_loop_get(
+	struct kp_interp *I, struct kp_tpl_loop *loop, enum kp_loop_attr attr, struct kp_tv *ret);
 int kp_tpl_loop_attr(struct kp_interp *I, const struct kp_tv *loop, kp_str name,
 	struct kp_tv *ret); /* 1 found, 0, -1 */
 int kp_tpl_loop_len(struct kp_interp *I, struct kp_tpl_loop *loop, int64_t *ret);

@@ -113,67 +113,68 @@ int kp_tpl_loop_len(struct kp_interp *I, struct kp_tpl_loop *l, int64_t *ret)
 	return 0;
 }
 
-static int bool_value(int r, bool is, struct kp_tv *ret)
-{
-	*ret = kp_tv_bool(is);
-	return r < 0 ? -1 : 1;
-}
-
-static int count_value(struct kp_interp *I, struct kp_tpl_loop *l, int64_t minus, bool from_length,
-	struct kp_tv *ret)
-{
-	int64_t n = 0;
-	if (from_length && kp_tpl_loop_len(I, l, &n)) {
-		return -1;
-	}
-	*ret = kp_tv_int(n - minus, KP_ORIGIN_TRUSTED);
-	return 1;
-}
-
-int kp_tpl_loop_attr(struct kp_interp *I, const struct kp_tv *v, kp_str name, struct kp_tv *ret)
+enum kp_loop_attr kp_tpl_loop_attr_id(kp_str name)
 {
 	static const char *const names[] = { "index", "index0", "first", "last", "length",
 		"revindex", "revindex0", "previtem", "nextitem", "depth", "depth0" };
-	struct kp_tpl_loop *l = v->loop;
-	size_t i = 0;
-	int r;
-	while (i < KP_LEN(names) && !kp_str_eq(name, kp_str_c(names[i]))) {
-		i++;
+	for (size_t i = 0; i < KP_LEN(names); i++) {
+		if (kp_str_eq(name, kp_str_c(names[i]))) {
+			return (enum kp_loop_attr)(KP_LOOP_INDEX + i);
+		}
 	}
-	switch (i) {
-	case 0:
-	case 1:
-		return count_value(I, l, -l->index0 - (i == 0), false, ret);
-	case 2:
-		return bool_value(0, l->index0 == 0, ret);
-	case 3:
+	return KP_LOOP_NONE;
+}
+
+int kp_tpl_loop_get(
+	struct kp_interp *I, struct kp_tpl_loop *l, enum kp_loop_attr attr, struct kp_tv *ret)
+{
+	int64_t n = 0;
+	int r = 0;
+	if (attr >= KP_LOOP_LENGTH && attr <= KP_LOOP_REVINDEX0 && kp_tpl_loop_len(I, l, &n)) {
+		return -1;
+	}
+	switch ((int)attr) {
+	case KP_LOOP_FIRST:
+		*ret = kp_tv_bool(l->index0 == 0);
+		return 0;
+	case KP_LOOP_LAST:
 		r = loop_peek(I, l, ret);
-		return bool_value(r, r == 0, ret);
-	case 4:
-	case 5:
-	case 6:
-		return count_value(I, l,
-			i == 4   ? 0
-			: i == 5 ? l->index0
-				 : l->index0 + 1,
-			true, ret);
-	case 7:
+		*ret = kp_tv_bool(r == 0);
+		return r < 0 ? -1 : 0;
+	case KP_LOOP_PREVITEM:
 		*ret = l->index0 > 0
 			       ? l->before
 			       : kp_tv_undef(KP_UNDEF_HINT, KP_S("there is no previous item"));
-		return 1;
-	case 8:
+		return 0;
+	case KP_LOOP_NEXTITEM:
 		r = loop_peek(I, l, ret);
 		if (r == 0) {
 			*ret = kp_tv_undef(KP_UNDEF_HINT, KP_S("there is no next item"));
 		}
-		return r < 0 ? -1 : 1;
-	case 9:
-	case 10:
-		return count_value(I, l, -l->depth0 - (i == 9), false, ret);
-	default:
-		return 0;
+		return r < 0 ? -1 : 0;
+	case KP_LOOP_INDEX:
+	case KP_LOOP_INDEX0:
+		n = l->index0 + (attr == KP_LOOP_INDEX);
+		break;
+	case KP_LOOP_REVINDEX:
+	case KP_LOOP_REVINDEX0:
+		n -= l->index0 + (attr == KP_LOOP_REVINDEX0);
+		break;
+	case KP_LOOP_DEPTH:
+	case KP_LOOP_DEPTH0:
+		n = l->depth0 + (attr == KP_LOOP_DEPTH);
+		break;
+	default: /* length */
+		break;
 	}
+	*ret = kp_tv_int(n, KP_ORIGIN_TRUSTED);
+	return 0;
+}
+
+int kp_tpl_loop_attr(struct kp_interp *I, const struct kp_tv *v, kp_str name, struct kp_tv *ret)
+{
+	enum kp_loop_attr attr = kp_tpl_loop_attr_id(name);
+	return attr == KP_LOOP_NONE ? 0 : kp_tpl_loop_get(I, v->loop, attr, ret) ? -1 : 1;
 }
 
 static int source_init(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,

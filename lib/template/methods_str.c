@@ -131,7 +131,10 @@ static int affix(struct kp_interp *I, const struct kp_tv *x, const struct kp_tv 
 	if (bounds(I, arg + 1, &start, &end)) {
 		return -1;
 	}
-	bool possible = kp_tpl_str_range(kp_tv_bytes(x), start, end, &from, &to);
+	bool whole = kp_tv_absent(&arg[1]) && kp_tv_absent(&arg[2]);
+	from = 0;
+	to = x->n;
+	bool possible = whole || kp_tpl_str_range(kp_tv_bytes(x), start, end, &from, &to);
 	kp_str s = possible ? kp_str_sub(kp_tv_bytes(x), from, to) : KP_STR_NULL;
 	uint32_t n = arg[0].type == KP_TV_TUPLE ? arg[0].n : 1;
 	bool found = false;

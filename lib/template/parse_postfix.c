@@ -135,6 +135,7 @@ static struct kp_node *parse_attr(struct kp_parser *p, struct kp_node *on, uint3
 	if (!n || kp_parse_intern(p, p->tok->s, true, false, &n->attr)) {
 		return NULL;
 	}
+	n->n_ops = (uint16_t)kp_tpl_loop_attr_id(n->attr);
 	n->def = kp_tpl_find_method(&(struct kp_tv){ .type = KP_TV_STR }, n->attr);
 	n->dict_method = kp_tpl_find_method(&(struct kp_tv){ .type = KP_TV_DICT }, n->attr);
 	n->flags |= kp_tpl_is_dunder(n->attr) ? KP_NF_DUNDER : 0;

@@ -78,10 +78,28 @@ static struct kp_tv lookup(const struct kp_template_opts *opts, kp_str name)
 		 : (struct kp_tv){ .type = KP_TV_MISSING };
 }
 
+/* About how long the text will be: what the messages say, and some room. Growing moves it, so a good guess saves copies. */
+static size_t guess_output(const struct kp_template_opts *opts)
+{
+	enum { ROOM = 4 << 10 };
+	size_t n = ROOM;
+	for (size_t i = 0; i < opts->n_vars; i++) {
+		const struct kp_jv *list = opts->vars[i].value;
+		for (uint32_t k = 0; kp_jv_is(list, KP_JSON_ARRAY) && k < list->n; k++) {
+			const struct kp_jv *m = &list->items[k];
+			for (uint32_t j = 0; m->type == KP_JSON_OBJECT && j < m->n; j++) {
+				const struct kp_jv *v = &m->members[j].value;
+				n += v->type == KP_JSON_STRING ? v->s.n + 16 : 16;
+			}
+		}
+	}
+	return n;
+}
+
 int kp_template_render(const struct kp_template *t, const struct kp_template_opts *opts,
 	struct kp_arena *a, struct kp_text *ret, struct kp_err *err)
 {
-	enum { MAX_STEPS = 50000000, MAX_OUTPUT = 64 << 20, FIRST_OUTPUT = 8 << 10 };
+	enum { MAX_STEPS = 50000000, MAX_OUTPUT = 64 << 20, MAX_FIRST = 8 << 20 };
 	struct kp_act root;
 	struct kp_interp I = { .t = t,
 		.a = a,
@@ -100,7 +118,8 @@ int kp_template_render(const struct kp_template *t, const struct kp_template_opt
 		context[i] = lookup(opts, t->context_names[i]);
 	}
 	I.context = context;
-	if (kp_tpl_buf_new(&I, KP_MIN((size_t)FIRST_OUTPUT, I.max_output), &I.out)) {
+	if (kp_tpl_buf_new(&I, KP_MIN(KP_MIN(guess_output(opts), (size_t)MAX_FIRST), I.max_output),
+		    &I.out)) {
 		return -1;
 	}
 	kp_tpl_enter(&I, &root, t->frame);

@@ -2,16 +2,18 @@
 
 import datetime
 import json
-import os
 import pathlib
 import subprocess
+import sys
 import warnings
 
 import jinja2
 from transformers.utils import chat_template_utils
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = os.environ.get("KP_BUILD", "build/debug")
+sys.path.insert(0, str(ROOT / "tests/oracle"))
+import golang  # noqa: E402
+
 NOW = datetime.datetime(2026, 2, 28, 15, 4, 5, 678901)
 NOW_NS = int(NOW.replace(tzinfo=datetime.timezone.utc).timestamp()) * 1_000_000_000 + 678_901_000
 
@@ -70,10 +72,10 @@ def one_line(text):
 
 
 class Renderer:
-    """tests/tools/template_render over pipes."""
+    """tests/oracle/template/render.c over pipes."""
 
     def __init__(self, program=None):
-        program = program or ROOT / BUILD / "tests/tools/template_render"
+        program = program or golang.helper("template", "render")
         self.p = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def close(self):
@@ -87,7 +89,7 @@ class Renderer:
         self.p.stdin.flush()
         line = self.p.stdout.readline()
         if not line:
-            raise AssertionError(f"template_render died ({self.p.wait(timeout=30)}) on {source!r} with {variables!r}")
+            raise AssertionError(f"render died ({self.p.wait(timeout=30)}) on {source!r} with {variables!r}")
         return json.loads(line)
 
     def render(self, source, variables, **options):
