@@ -159,9 +159,11 @@ static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, stru
 	*ret_n = d->n_ids;
 	for (size_t i = 0; i < d->n_ids; i++) {
 		if (is_shown(f, d->ids[i]) &&
-			kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, err)) {
+			kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, err) &&
+			d->ids[i] >= f->revision->vocab_size) {
+			err->code = KP_INTERNAL;
 			return kp_err_wrap(err, "engine `%s`", f->revision->engine);
-		}
+		} /* below: a row that pads the model's vocabulary, without text as in the reference */
 		c->n_tokens++;
 		f->completion_tokens++;
 		if (!f->stops) {
