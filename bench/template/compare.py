@@ -64,9 +64,9 @@ def minijinja(source, variables):
     except ImportError:
         return None
     try:
-        env = Environment(templates={"t": source}, trim_blocks=True, lstrip_blocks=True, pycompat=True)
+        env = Environment(templates={"t": source}, trim_blocks=True, lstrip_blocks=True, debug=False, auto_escape_callback=lambda name: False)
         env.add_filter("tojson", lambda x, **kw: json.dumps(x, ensure_ascii=False, **kw))
-        env.add_function("raise_exception", lambda m: 1 / 0) if hasattr(env, "add_function") else env.add_global("raise_exception", lambda m: 1 / 0)
+        env.add_function("raise_exception", lambda m: 1 / 0)
         return measure(lambda: env.render_template("t", **variables))[0]
     except BaseException:
         return None
