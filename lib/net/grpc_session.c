@@ -496,7 +496,10 @@ static void check_over(struct kp_grpc_session *s)
 
 int kp_grpc_session_recv(struct kp_grpc_session *s, kp_str bytes, struct kp_err *err)
 {
-	ssize_t n = nghttp2_session_mem_recv(s->h2, (const uint8_t *)bytes.p, bytes.n);
+	ssize_t n = 0;
+	if (!s->info.is_killed) {
+		n = nghttp2_session_mem_recv(s->h2, (const uint8_t *)bytes.p, bytes.n);
+	}
 	if (s->info.is_killed) {
 		return kp_err_set(err, KP_CANCELLED, "read answer: the channel was closed");
 	}

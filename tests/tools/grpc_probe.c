@@ -6,13 +6,13 @@
 	start ID METHOD [option=value...] [-- TEXT]   calls METHOD with TEXT (to the end of the line) as message
 	    options: timeout_ms, wait=1 (for ready), pad=N (N bytes 'x' behind TEXT), md=NAME:VALUE (repeatable; "-bin" names: VALUE is hex),
 	    show=1 (print each message), pause_after=N, cancel_after=N, destroy_after=N (inside the N-th message)
-	pause ID | resume ID | cancel ID | connect | state | destroy | quit
+	pause ID | resume ID | cancel ID (nothing happens when the call has ended) | connect | state | destroy | quit
    Answers:
 	{"event": "message", "id", "bytes", "text"}		only with show
 	{"event": "progress", "id", "messages"}			at powers of ten, and where a call pauses or cancels itself
-	{"event": "end", "id", "code", "message", "processed", "messages", "bytes", "hash", "ms", "trailers": [[name, value]...]}
+	{"event": "end", "id", "code", "message", "processed", "messages", "bytes", "crc", "ms", "trailers": [[name, value]...]}
 	{"event": "state", "state", "calls", "ms"}
-   "hash" is FNV-1a over each message's bytes and a 0xff behind each. "-bin" trailers are shown as hex. "ms" counts from the start of the call
+   "crc" is the CRC-32 (zlib's) over each message's length, 4 bytes big-endian, and bytes. "-bin" trailers are shown as hex. "ms" counts from the start of the call
    (of the probe, for state). */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -34,7 +34,8 @@ struct probe_call {
 	struct kp_grpc_call *call; /* NULL: not running */
 	char id[32];
 	bool show;
-	uint64_t n_messages, n_bytes, hash, next_progress;
+	uint64_t n_messages, n_bytes, next_progress;
+	uint32_t crc;
 	uint64_t pause_after, cancel_after, destroy_after;
 	int64_t begun_ns;
 };
@@ -92,13 +93,31 @@ static void progress(const struct probe_call *c)
 	print_line(&b);
 }
 
+static uint32_t crc32(uint32_t crc, kp_str bytes)
+{
+	static uint32_t table[256];
+	if (!table[1]) {
+		for (uint32_t i = 0; i < 256; i++) {
+			uint32_t v = i;
+			for (int bit = 0; bit < 8; bit++) {
+				v = v & 1 ? v >> 1 ^ 0xedb88320 : v >> 1;
+			}
+			table[i] = v;
+		}
+	}
+	crc = ~crc;
+	for (size_t i = 0; i < bytes.n; i++) {
+		crc = crc >> 8 ^ table[(crc ^ (unsigned char)bytes.p[i]) & 0xff];
+	}
+	return ~crc;
+}
+
 static void on_message(void *user, kp_str bytes)
 {
 	struct probe_call *c = user;
-	for (size_t i = 0; i < bytes.n; i++) {
-		c->hash = (c->hash ^ (unsigned char)bytes.p[i]) * UINT64_C(1099511628211);
-	}
-	c->hash = (c->hash ^ 0xff) * UINT64_C(1099511628211);
+	char length[4] = { (char)(bytes.n >> 24), (char)(bytes.n >> 16), (char)(bytes.n >> 8),
+		(char)bytes.n };
+	c->crc = crc32(crc32(c->crc, kp_str_n(length, sizeof(length))), bytes);
 	c->n_messages++;
 	c->n_bytes += bytes.n;
 	if (c->show) {
@@ -135,9 +154,9 @@ static void on_end(void *user, const struct kp_err *status, bool processed,
 	field(&b, "code", kp_str_c(kp_code_name(status->code)));
 	field(&b, "message", kp_str_c(status->msg));
 	kp_buf_printf(&b,
-		", \"processed\": %s, \"messages\": %llu, \"bytes\": %llu, \"hash\": \"%016llx\", \"ms\": %lld",
+		", \"processed\": %s, \"messages\": %llu, \"bytes\": %llu, \"crc\": %u, \"ms\": %lld",
 		processed ? "true" : "false", (unsigned long long)c->n_messages,
-		(unsigned long long)c->n_bytes, (unsigned long long)c->hash,
+		(unsigned long long)c->n_bytes, c->crc,
 		(long long)((kp_now_ns() - c->begun_ns) / KP_NS_PER_MS));
 	kp_buf_lit(&b, ", \"trailers\": [");
 	for (size_t i = 0; i < n; i++) {
@@ -213,9 +232,8 @@ static struct probe_call *free_call(kp_str id)
 {
 	for (size_t i = 0; i < MAX_CALLS; i++) {
 		if (!calls[i].call) {
-			calls[i] = (struct probe_call){ .next_progress = 1,
-				.hash = UINT64_C(14695981039346656037),
-				.begun_ns = kp_now_ns() };
+			calls[i] =
+				(struct probe_call){ .next_progress = 1, .begun_ns = kp_now_ns() };
 			memcpy(calls[i].id, id.p, KP_MIN(id.n, sizeof(calls[i].id) - 1));
 			return &calls[i];
 		}
@@ -304,12 +322,16 @@ static void command(kp_str line)
 		kp_grpc_channel_destroy(kp_steal(channel));
 	} else if (kp_str_eq(verb, KP_S("quit"))) {
 		finish();
-	} else if (!c) {
-		die("no such call, or a bad command", "");
 	} else if (kp_str_eq(verb, KP_S("cancel"))) {
-		kp_grpc_cancel(kp_steal(c->call));
+		if (c) {
+			kp_grpc_cancel(kp_steal(c->call));
+		}
+	} else if (kp_str_eq(verb, KP_S("pause")) || kp_str_eq(verb, KP_S("resume"))) {
+		if (c) {
+			kp_grpc_pause(c->call, kp_str_eq(verb, KP_S("pause")));
+		}
 	} else {
-		kp_grpc_pause(c->call, kp_str_eq(verb, KP_S("pause")));
+		die("bad command", "");
 	}
 }
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -156,14 +157,12 @@ def free_port():
         return s.getsockname()[1]
 
 
-def fnv(messages):
-    """The probe's hash over messages."""
-    h = 14695981039346656037
+def crc(messages):
+    """The probe's check sum over messages."""
+    value = 0
     for m in messages:
-        for byte in m:
-            h = ((h ^ byte) * 1099511628211) % 2**64
-        h = ((h ^ 0xFF) * 1099511628211) % 2**64
-    return f"{h:016x}"
+        value = zlib.crc32(m, zlib.crc32(len(m).to_bytes(4, "big"), value))
+    return value
 
 
 def reply(k, size):

@@ -101,7 +101,7 @@ def test_stream_of_10000(probe):
     end = probe.end("a")
     assert is_ok(end)
     assert (end["messages"], end["bytes"]) == (10000, 160000)
-    assert end["hash"] == peers.fnv(peers.reply(k, 16) for k in range(10000))
+    assert end["crc"] == peers.crc(peers.reply(k, 16) for k in range(10000))
 
 
 def test_streams_side_by_side(probe):
@@ -113,7 +113,7 @@ def test_streams_side_by_side(probe):
         ends[end["id"]] = end
     for i in range(20):
         end = ends[f"s{i}"]
-        assert is_ok(end) and end["hash"] == peers.fnv(peers.reply(k, i) for k in range(100 + i))
+        assert is_ok(end) and end["crc"] == peers.crc(peers.reply(k, i) for k in range(100 + i))
 
 
 def test_4_mb_both_ways(probe):
@@ -121,11 +121,12 @@ def test_4_mb_both_ways(probe):
     probe.start("a", "echo=1 ", pad=size)
     end = probe.end("a")
     assert is_ok(end)
-    assert end["bytes"] == size + 7
+    assert end["crc"] == peers.crc([b"echo=1 " + b"x" * size])
     probe.start("b", f"count=3 size={size}", method="Stream")
     end = probe.end("b")
     assert is_ok(end)
     assert (end["messages"], end["bytes"]) == (3, 3 * size)
+    assert end["crc"] == peers.crc(peers.reply(k, size) for k in range(3))
 
 
 def test_empty_messages(probe):
@@ -270,16 +271,19 @@ def test_graceful_stop(make_server, make_probe):
     probe.start("a", "id=last count=200 size=10 delay_ms=5", method="Stream")
     probe.expect(event="progress", id="a", messages=10)
     server.signal(signal.SIGTERM)
-    # The stream that runs may end; a call that comes after the goodbye is told that it was not taken. (In between gRPC core answers new calls CANCELLED.)
-    for _ in range(200):
-        probe.start("b", "echo=1")
+    # The stream that runs may end; a call that comes after the goodbye is told that it was not taken.
+    for i in range(200):
+        probe.start("b", f"id=late{i} echo=1", timeout_ms=3000)
         late = probe.end("b")
-        if late["code"] not in ("OK", "CANCELLED"):
+        if late["code"] in ("DEADLINE_EXCEEDED", "UNAVAILABLE") and late["processed"]:
+            # Rare: gRPC core counts the request in its GOAWAY and then forgets it. We did send it, and no handler saw it.
+            server.drain(0.1)
+            assert not [line for line in server.seen if line.get("id") == f"late{i}"], late
+        elif late["code"] not in ("OK", "CANCELLED"):  # CANCELLED: how gRPC core answers between the signal and its goodbye
             break
         time.sleep(0.005)
     assert (late["code"], late["processed"]) == ("UNAVAILABLE", False), late
-    end = probe.end("a") if not [e for e in probe.seen if e["event"] == "end" and e["id"] == "a"] else None
-    end = end or next(e for e in probe.seen if e["event"] == "end" and e["id"] == "a")
+    end = next((e for e in probe.seen if e["event"] == "end" and e["id"] == "a"), None) or probe.end("a")
     assert is_ok(end) and end["messages"] == 200
     assert server.wait() == 0
 
@@ -371,18 +375,20 @@ def test_a_paused_call_holds_the_server_back(make_server, make_probe):
     end = probe.end("slow")
     assert is_ok(end)
     assert (end["messages"], end["bytes"]) == (20000, 20_000_000)
-    assert end["hash"] == peers.fnv(peers.reply(k, 1000) for k in range(20000))
+    assert end["crc"] == peers.crc(peers.reply(k, 1000) for k in range(20000))
 
 
 def test_pause_and_resume_over_and_over(probe):
-    probe.start("a", "count=3000 size=100 delay_ms=0", method="Stream")
-    for _ in range(50):
-        probe.say("pause a\nresume a") if not [e for e in probe.seen if e["event"] == "end"] else None
-        if [line for line in probe.drain(0.005) if line["event"] == "end"]:
+    probe.start("a", "count=20000 size=100", method="Stream")
+    end = None
+    for _ in range(200):
+        probe.say("pause a\nresume a")
+        end = next((line for line in probe.drain(0.003) if line["event"] == "end"), None)
+        if end:
             break
-    end = next((e for e in probe.seen if e["event"] == "end"), None) or probe.end("a")
+    end = end or probe.end("a")
     assert is_ok(end)
-    assert end["hash"] == peers.fnv(peers.reply(k, 100) for k in range(3000))
+    assert end["crc"] == peers.crc(peers.reply(k, 100) for k in range(20000))
 
 
 def test_a_message_over_the_limit(make_server, make_probe):
