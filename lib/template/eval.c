@@ -25,12 +25,6 @@ static inline int eval(
 	return kp_tpl_eval(I, act, n, ret);
 }
 
-static int too_deep(struct kp_interp *I)
-{
-	return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
-		"render template: line %u: recursion deeper than %d", I->line, KP_TPL_MAX_DEPTH);
-}
-
 static int eval_items(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
@@ -136,7 +130,7 @@ static int eval_getattr(
 		if (!kp_tv_dict_get_str(&obj, n->attr, ret)) {
 			*ret = kp_tpl_undef_attr(&obj, n->attr);
 		}
-		return 0;
+		return kp_tpl_charge_lookup(I, &obj);
 	}
 	if (obj.type == KP_TV_LOOP && n->n_ops) {
 		return kp_tpl_loop_get(I, obj.loop, (enum kp_loop_attr)n->n_ops, ret);
@@ -153,7 +147,7 @@ static int eval_getitem(
 	}
 	if (key.type == KP_TV_STR && obj.type == KP_TV_DICT &&
 		kp_tv_dict_get_str(&obj, kp_tv_bytes(&key), ret)) {
-		return 0;
+		return kp_tpl_charge_lookup(I, &obj);
 	}
 	return kp_tpl_getitem(I, &obj, &key, ret);
 }
@@ -224,7 +218,7 @@ int kp_tpl_eval(struct kp_interp *I, struct kp_act *act, const struct kp_node *n
 		return eval(I, act, n, ret);
 	}
 	if (KP_UNLIKELY(I->depth >= KP_TPL_MAX_DEPTH)) {
-		return too_deep(I);
+		return kp_tpl_fail_depth(I);
 	}
 	I->depth++;
 	switch (n->op) {

@@ -243,9 +243,7 @@ static enum kp_exec exec_one(struct kp_interp *I, struct kp_act *act, const stru
 enum kp_exec kp_tpl_exec(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
 {
 	if (KP_UNLIKELY(I->depth >= KP_TPL_MAX_DEPTH)) {
-		kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
-			"render template: line %u: recursion deeper than %d", I->line,
-			KP_TPL_MAX_DEPTH);
+		kp_tpl_fail_depth(I);
 		return KP_EXEC_ERR;
 	}
 	if (kp_tpl_charge(I, 1)) {

@@ -385,13 +385,7 @@ static int apply(struct kp_interp *I, struct kp_tpl_gen *g, uint32_t skip, const
 		.n_pos = g->args.n_pos - skip,
 		.kw = g->args.kw,
 		.n_kw = g->args.n_kw };
-	if (I->depth >= KP_TPL_MAX_DEPTH) {
-		return kp_tpl_fail(I, "recursion deeper than %d", KP_TPL_MAX_DEPTH);
-	}
-	I->depth++;
-	int r = kp_tpl_invoke(I, g->def, item, &args, ret);
-	I->depth--;
-	return r;
+	return kp_tpl_invoke(I, g->def, item, &args, ret);
 }
 
 /* map(attribute=..., default=...) or map('filter', ...) */

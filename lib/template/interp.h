@@ -71,6 +71,7 @@ int kp_tpl_invoke(struct kp_interp *I, const struct kp_tpl_def *d, const struct 
 int kp_tpl_fail(struct kp_interp *I, const char *fmt, ...) KP_PRINTF(2, 3);
 int kp_tpl_fail_undef(struct kp_interp *I, const struct kp_tv *undef); /* jinja2's UndefinedError */
 int kp_tpl_fail_memory(struct kp_interp *I);
+int kp_tpl_fail_depth(struct kp_interp *I);
 int kp_tpl_fail_steps(struct kp_interp *I);
 /* Takes n steps from the budget. */
 static inline int kp_tpl_charge(struct kp_interp *I, uint64_t n)
@@ -80,6 +81,13 @@ static inline int kp_tpl_charge(struct kp_interp *I, uint64_t n)
 	}
 	I->steps -= n;
 	return 0;
+}
+/* Looking a key up in a JSON object reads through it: large ones cost steps. */
+static inline int kp_tpl_charge_lookup(struct kp_interp *I, const struct kp_tv *dict)
+{
+	return KP_UNLIKELY((dict->flags & KP_TVF_JV) && dict->n > 32)
+		       ? kp_tpl_charge(I, dict->n / 16)
+		       : 0;
 }
 /* count*size bytes from the arena, not zeroed, or NULL with the error set. */
 void *kp_tpl_alloc(struct kp_interp *I, size_t count, size_t size);

@@ -59,6 +59,22 @@ static int next_char(struct kp_interp *I, struct kp_tpl_iter *it, struct kp_tv *
 	return 1;
 }
 
+/* Generators may stand on generators, so this counts as recursion. */
+static int next_of_gen(struct kp_interp *I, struct kp_tpl_gen *g, struct kp_tv *ret)
+{
+	if (g->done) {
+		return 0;
+	}
+	if (I->depth >= KP_TPL_MAX_DEPTH) {
+		return kp_tpl_fail_depth(I);
+	}
+	I->depth++;
+	int r = g->next(I, g, ret);
+	I->depth--;
+	g->done = r <= 0;
+	return r;
+}
+
 int kp_tpl_iter_next(struct kp_interp *I, struct kp_tpl_iter *it, struct kp_tv *ret)
 {
 	struct kp_tv ignored;
@@ -92,10 +108,7 @@ int kp_tpl_iter_next(struct kp_interp *I, struct kp_tpl_iter *it, struct kp_tv *
 	case KP_TV_STR:
 		return next_char(I, it, ret);
 	case KP_TV_GEN: {
-		struct kp_tpl_gen *g = v->gen;
-		int r = g->done ? 0 : g->next(I, g, ret);
-		g->done |= r <= 0;
-		return r;
+		return next_of_gen(I, v->gen, ret);
 	}
 	default:
 		return 0; /* UNDEF: empty */

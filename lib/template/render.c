@@ -1,5 +1,6 @@
 /* DESIGN: kp_template_render, the budgets, and how a render fails. The interpreter's state lives on this file's stack frame; the
-   render's variables are looked up once, by the template's table of free names. */
+   render's variables are looked up once, by the template's table of free names. The depth limit keeps the C stack of the
+   deepest render below 768 KiB (release flags). */
 #include "template/exec.h"
 
 #include <stdarg.h>
@@ -40,6 +41,12 @@ int kp_tpl_fail_memory(struct kp_interp *I)
 {
 	kp_arena_full(I->err, "template");
 	return kp_err_wrap(I->err, "render template: line %u", I->line);
+}
+
+int kp_tpl_fail_depth(struct kp_interp *I)
+{
+	return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
+		"render template: line %u: recursion deeper than %d", I->line, KP_TPL_MAX_DEPTH);
 }
 
 int kp_tpl_fail_steps(struct kp_interp *I)

@@ -480,7 +480,9 @@ int kp_tv_dict_get(
 	struct kp_interp *I, const struct kp_tv *dict, const struct kp_tv *key, struct kp_tv *ret)
 {
 	if (key->type == KP_TV_STR) {
-		return kp_tv_dict_get_str(dict, kp_tv_bytes(key), ret);
+		return kp_tpl_charge_lookup(I, dict)
+			       ? -1
+			       : kp_tv_dict_get_str(dict, kp_tv_bytes(key), ret);
 	}
 	uint64_t hash;
 	if (hash_of(I, key, &hash, 0)) {

@@ -212,6 +212,40 @@ static void test_memory(void **state)
 	kp_template_destroy(t);
 }
 
+/* What recurses, nests or stands on each other without end ends in an error or a text, and never in a full stack. */
+static void test_recursion(void **state)
+{
+	(void)state;
+	static const char *const sources[] = {
+		"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+		"{% macro m(x) %}{% for i in [1] recursive %}{% if true %}{% set z %}{{ ('a' ~ m([[x]]|map('first')|list))|upper }}"
+		"{% endset %}{% endif %}{% endfor %}{% endmacro %}{{ m(1) }}",
+		"{% for n in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+		"{% macro m(x=m()) %}{% endmacro %}{{ m() }}",
+		"{% macro m() %}{{ [[[[[[[[[[[[m()]]]]]]]]]]]] }}{% endmacro %}{{ m() }}",
+		"{% macro m() %}{{ '%s' % ('{}'.format(m(),),) }}{% endmacro %}{{ m() }}",
+		"{% set ns = namespace(l=[]) %}{% for i in range(5000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
+		"{% set ns = namespace(l=[]) %}{% for i in range(5000) %}{% set ns.l = {'a': ns.l} %}{% endfor %}{{ ns.l|tojson }}",
+		"{% set ns = namespace(l=[]) %}{% for i in range(5000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l == [ns.l] }}",
+		"{% set ns = namespace(l=[]) %}{% for i in range(5000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l < [ns.l] }}",
+		"{% set ns = namespace(g=(1,)) %}{% for i in range(5000) %}{% set ns.g = (ns.g,) %}{% endfor %}{{ {ns.g: 1} }}",
+		"{% set ns = namespace(g=[1]) %}{% for i in range(5000) %}{% set ns.g = ns.g|map('string') %}{% endfor %}{{ ns.g|list }}",
+		"{% set ns = namespace(g=[1]) %}{% for i in range(5000) %}{% set ns.g = ns.g|select %}{% endfor %}{{ ns.g|list }}",
+		"{% set ns = namespace(g=[1]) %}{% for i in range(5000) %}{% set ns.g = ns.g|batch(1) %}{% endfor %}{{ ns.g|first }}",
+		"{% set ns = namespace(g=[1]) %}{% for i in range(5000) %}{% set ns.g = ns.g|unique %}{% endfor %}{% for x in ns.g %}{% endfor %}",
+		"{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}",
+	};
+	for (size_t i = 0; i < KP_LEN(sources); i++) {
+		struct render r;
+		render(&r, kp_str_c(sources[i]), KP_S("{}"), (struct kp_template_opts){ 0 });
+		assert_int_equal(r.rc, -1);
+		if (!strstr(r.err.msg, "deeper than")) {
+			fail_msg("%s: %s", sources[i], r.err.msg);
+		}
+		done(&r);
+	}
+}
+
 static void check_runs(const char *source, const char *vars, const char *expected)
 {
 	struct render r;
@@ -349,6 +383,7 @@ int main(void)
 		cmocka_unit_test(test_nesting_of_everything),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_recursion),
 		cmocka_unit_test(test_origins),
 		cmocka_unit_test(test_growing_strings),
 		cmocka_unit_test(test_what_is_in_it),
