@@ -4,4 +4,8 @@ regen:: ## rewrite the committed generated files
 	hack/gen-crd
 check-gen:: ## the committed generated files are current
 	hack/gen-crd --check
+regen::
+	hack/gen-unicode
+check-gen::
+	hack/gen-unicode --check
 .PHONY: regen check-gen

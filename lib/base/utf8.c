@@ -85,11 +85,33 @@ size_t kp_utf8_decode_last(const char *p, size_t n, uint32_t *ret_cp)
 	return 0;
 }
 
+/* Skips whole characters of two and three bytes; four bytes are looked at a time. */
+static size_t common_prefix(const char *p, size_t n)
+{
+	size_t i = 0;
+	while (n - i >= 4) {
+		uint32_t x;
+		memcpy(&x, p + i, 4);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+		x = __builtin_bswap32(x);
+#endif
+		if ((x & 0xc0e0) == 0x80c0 && (x & 0x1e)) { /* not C0, C1 */
+			i += 2;
+		} else if ((x & 0xc0c0f0) == 0x8080e0 && (x & 0x200f) && (x & 0x200f) != 0x200d) {
+			i += 3; /* neither E0 and below A0 nor ED and above 9F */
+		} else {
+			break;
+		}
+	}
+	return i;
+}
+
 size_t kp_utf8_valid_prefix(kp_str s)
 {
 	size_t i = 0;
 	while (i < s.n) {
 		i += ascii_prefix(s.p + i, s.n - i);
+		i += common_prefix(s.p + i, s.n - i);
 		/* Stay in the scalar loop while text is not ASCII: scripts come in runs. */
 		while (i < s.n && (unsigned char)s.p[i] >= 0x80) {
 			uint32_t cp;

@@ -1,7 +1,7 @@
 /* DESIGN: the tokens are sorted by their bytes; at a place where one may begin (two table look-ups say so) the range of tokens
    that agree with the text is narrowed byte by byte, and the longest one that the policy allows there wins. The leftmost match
-   wins, matches do not overlap, and a match that single_word rejects is skipped whole; lstrip and rstrip widen a match over white
-   space after that. This is what Aho-Corasick with leftmost-longest semantics gives, but the policy can be asked per
+   wins, and a match that single_word rejects is skipped whole; lstrip and rstrip widen a match over white space after that. A token that
+   begins in white space which the match before it has swallowed counts all the same, unless lstrip leaves nothing of it. This is what Aho-Corasick with leftmost-longest semantics gives, but the policy can be asked per
    candidate. Cost: a memchr over text without candidates. */
 #include "token/added.h"
 #include "base/mem.h"
@@ -15,6 +15,10 @@ static int by_text(const void *a, const void *b, void *ctx)
 	const struct kp_added *added = ctx;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	int c = kp_str_cmp(added[x].text, added[y].text);
+	if (c == 0) { /* normalization made two equal: special ones first, as in the reference */
+		c = (int)(added[y].flags & KP_ADDED_SPECIAL) -
+		    (int)(added[x].flags & KP_ADDED_SPECIAL);
+	}
 	return c ? c : (x > y) - (x < y);
 }
 
@@ -96,14 +100,14 @@ static size_t longest(
 {
 	size_t lo = 0, hi = m->n, best = SIZE_MAX;
 	for (size_t d = 0; lo < hi; d++) {
-		size_t index = m->order[lo];
-		if (m->added[index].text.n == d) {
-			if (kp_policy_allows(o, index, at, at + d)) {
-				best = index;
+		bool taken = false; /* of tokens with one text the first counts */
+		for (; lo < hi && m->added[m->order[lo]].text.n == d; lo++) {
+			if (!taken && kp_policy_allows(o, m->order[lo], at, at + d)) {
+				best = m->order[lo];
+				taken = true;
 			}
-			lo++;
 		}
-		if (at + d == text.n) {
+		if (lo == hi || at + d == text.n) {
 			break;
 		}
 		unsigned c = (uint8_t)text.p[at + d];
@@ -172,6 +176,9 @@ bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_
 		}
 		if (a->flags & KP_ADDED_RSTRIP) {
 			to = skip_space_right(text, to);
+		}
+		if (from >= to) {
+			continue; /* all of it was swallowed by the match before */
 		}
 		*ret = (struct kp_match){ .from = from, .to = to, .id = a->id };
 		return true;

@@ -1,6 +1,6 @@
 /* DESIGN: how one piece becomes ids.
 
-   The pair table is one open-addressing array of 64-bit words that hold pair and rank together, so a look-up is one cache line.
+   The pair table has eight pairs to a cache line and is searched without a branch, so the look-ups of a piece run side by side.
    kp_bpe_small keeps rank and position of every pair in one 32-bit word and takes the minimum over all of them each time: no
    queue, no allocation, and for the lengths that text has (5 to 30 bytes) nothing is faster. Characters whose own merges no
    neighbour can disturb (see mark_characters in bpe_build.c) enter as one symbol, which saves two thirds of the work in CJK text.
@@ -15,102 +15,153 @@
 
 #include <string.h>
 
-enum { NONE = 0x7fffffff, WINDOW = 192, BACK_MAX = 4096 };
+enum { TAIL = 16, STEP_MIN = 64, BACK_MAX = 4096 };
+#define NONE UINT64_MAX
 
-/* The symbols the merge starts from: whole characters where that is safe, else bytes. Returns how many. */
-static size_t symbols(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *sym)
+/* The symbol that the merge starts from at p: a whole character where that is safe, else a byte. */
+static inline kp_id symbol(const struct kp_bpe *b, const uint8_t *p, size_t n, size_t *ret_n)
+{
+	uint8_t c = p[0];
+	if (c >= 0xe0 && c < 0xf0 && n >= 3) {
+		kp_id id =
+			b->char3[(size_t)(c & 15) << 12 | (size_t)(p[1] & 63) << 6 | (p[2] & 63)];
+		if (id != KP_BPE_NO_ID) {
+			*ret_n = 3;
+			return id;
+		}
+	} else if (c >= 0xc2 && c < 0xe0 && n >= 2) {
+		kp_id id = b->char2[(size_t)(c & 31) << 6 | (p[1] & 63)];
+		if (id != KP_BPE_NO_ID) {
+			*ret_n = 2;
+			return id;
+		}
+	}
+	*ret_n = 1;
+	return b->byte_id[c];
+}
+
+enum { GROUP = 8, GROUPS = KP_BPE_SMALL / GROUP };
+
+/* One piece being merged. key: rank << 8 | position of the pair that starts at a symbol, so that the least one is the next
+   merge; NONE when the pair never merges. least: of each group of eight. Words of 64 bits, since the compiler would otherwise read keys
+   as vectors right after they were written one by one, which the processor cannot forward. */
+struct small {
+	kp_id sym[KP_BPE_SMALL + 1];
+	uint8_t next[KP_BPE_SMALL + 1], prev[KP_BPE_SMALL + 1];
+	uint64_t key[KP_BPE_SMALL + GROUP], least[GROUPS];
+};
+
+static inline uint64_t key_of(uint32_t rank, size_t at)
+{
+	return rank == KP_BPE_NONE ? NONE : (uint64_t)rank << 8 | at;
+}
+
+static inline void update_group(struct small *w, size_t group)
+{
+	const uint64_t *k = w->key + group * GROUP;
+	uint64_t a = KP_MIN(k[0], k[1]), b = KP_MIN(k[2], k[3]), c = KP_MIN(k[4], k[5]),
+		 d = KP_MIN(k[6], k[7]);
+	a = KP_MIN(a, b);
+	c = KP_MIN(c, d);
+	w->least[group] = KP_MIN(a, c);
+}
+
+static inline uint64_t least(const struct small *w, size_t groups)
+{
+	uint64_t m = w->least[0];
+	for (size_t i = 1; i < groups; i++) {
+		m = KP_MIN(m, w->least[i]);
+	}
+	return m;
+}
+
+/* Fills the symbols and the keys of all pairs. Two bytes have a table of their own, which ASCII text finds in the first-level cache. */
+static size_t prepare(const struct kp_bpe *b, const uint8_t *p, size_t n, struct small *w)
 {
 	size_t k = 0, i = 0;
+	unsigned before = 256; /* the byte that the symbol before is; 256: it is a character */
 	while (i < n) {
-		uint8_t c = p[i];
-		kp_id id = KP_BPE_GAP;
-		if (c >= 0xe0 && c < 0xf0 && n - i >= 3) {
-			id = b->char3[(size_t)(c & 15) << 12 | (size_t)(p[i + 1] & 63) << 6 |
-				      (p[i + 2] & 63)];
-			i += id != KP_BPE_GAP ? 2 : 0;
-		} else if (c >= 0xc2 && c < 0xe0 && n - i >= 2) {
-			id = b->char2[(size_t)(c & 31) << 6 | (p[i + 1] & 63)];
-			i += id != KP_BPE_GAP ? 1 : 0;
+		size_t len;
+		unsigned c = p[i];
+		kp_id id = symbol(b, p + i, n - i, &len);
+		i += len;
+		if (id == b->gap && b->drop_gaps) {
+			continue;
 		}
-		if (id == KP_BPE_GAP) {
-			id = b->byte_id[c];
+		c = len == 1 ? c : 256;
+		w->sym[k] = id;
+		if (k) {
+			uint32_t rank = (before | c) < 256 ? b->byte_pair[before << 8 | c]
+							   : kp_bpe_rank(b, w->sym[k - 1], id);
+			w->key[k - 1] = key_of(rank, k - 1);
+			w->next[k - 1] = (uint8_t)k;
+			w->prev[k] = (uint8_t)(k - 1);
 		}
-		i++;
-		sym[k] = id;
-		k += id != KP_BPE_GAP || !b->drop_gaps;
+		before = c;
+		k++;
 	}
 	return k;
 }
 
-/* rank << 8 | position, so that the least one is the next merge; NONE when the pair never merges. */
-static inline int32_t pair_key(const struct kp_bpe *b, kp_id left, kp_id right, size_t at)
+static size_t collect(const struct kp_bpe *b, const struct small *w, size_t last, kp_id *out)
 {
-	uint32_t rank = kp_bpe_rank(b, left, right);
-	return rank == UINT32_MAX ? NONE : (int32_t)(rank << 8 | (uint32_t)at);
+	size_t n = 0;
+	for (size_t i = 0;; i = w->next[i]) {
+		out[n] = w->sym[i];
+		n += w->sym[i] != b->gap;
+		if (i == last) {
+			return n;
+		}
+	}
 }
 
-static inline int32_t least(const int32_t *key, size_t n)
+/* Puts a pair's key in; `done`: a group that is brought up to date later anyway. */
+static inline void set_key(struct small *w, size_t at, uint64_t key, size_t done)
 {
-	int32_t m0 = NONE, m1 = NONE, m2 = NONE, m3 = NONE;
-	for (size_t i = 0; i < n; i += 4) { /* padded to four */
-		m0 = KP_MIN(m0, key[i]);
-		m1 = KP_MIN(m1, key[i + 1]);
-		m2 = KP_MIN(m2, key[i + 2]);
-		m3 = KP_MIN(m3, key[i + 3]);
+	w->key[at] = key;
+	if (at / GROUP != done) {
+		update_group(w, at / GROUP);
 	}
-	m0 = KP_MIN(m0, m1);
-	m2 = KP_MIN(m2, m3);
-	return KP_MIN(m0, m2);
 }
 
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out)
 {
-	kp_id sym[KP_BPE_SMALL + 1];
-	int32_t key[KP_BPE_SMALL + 4];
-	uint8_t next[KP_BPE_SMALL + 1], prev[KP_BPE_SMALL + 1];
-	size_t k = symbols(b, p, n, sym), live = k;
+	struct small w;
+	w.sym[0] = b->gap;
+	size_t k = prepare(b, p, n, &w);
 	if (k < 2) {
-		out[0] = sym[0];
-		return k && sym[0] != KP_BPE_GAP;
+		out[0] = w.sym[0];
+		return k && w.sym[0] != b->gap;
 	}
-	for (size_t i = 0; i + 1 < k; i++) {
-		key[i] = pair_key(b, sym[i], sym[i + 1], i);
-		next[i] = (uint8_t)(i + 1);
-		prev[i + 1] = (uint8_t)i;
+	size_t groups = (k - 1 + GROUP - 1) / GROUP, last = k - 1;
+	for (size_t i = k - 1; i < groups * GROUP; i++) {
+		w.key[i] = NONE;
 	}
-	size_t n_keys = k - 1, last = k - 1;
-	key[n_keys] = key[n_keys + 1] = key[n_keys + 2] = NONE;
-	for (;;) {
-		int32_t m = least(key, n_keys);
-		if (m == NONE) {
-			break;
-		}
-		size_t i = (size_t)(m & 255), j = next[i];
-		kp_id made = b->product[m >> 8];
-		sym[i] = made;
-		live--;
+	for (size_t i = 0; i < groups; i++) {
+		update_group(&w, i);
+	}
+	for (uint64_t m; (m = least(&w, groups)) != NONE;) {
+		uint32_t rank = (uint32_t)(m >> 8);
+		size_t i = (size_t)(m & 255), j = w.next[i], g = i / GROUP;
+		kp_id made = kp_bpe_product(b, rank);
+		w.sym[i] = made;
+		w.key[i] = NONE;
 		if (j == last) {
 			last = i;
-			key[i] = NONE;
 		} else {
-			size_t after = next[j];
-			next[i] = (uint8_t)after;
-			prev[after] = (uint8_t)i;
-			key[j] = NONE;
-			key[i] = pair_key(b, made, sym[after], i);
+			size_t after = w.next[j];
+			w.next[i] = (uint8_t)after;
+			w.prev[after] = (uint8_t)i;
+			set_key(&w, j, NONE, g);
+			w.key[i] = key_of(kp_bpe_rank(b, made, w.sym[after]), i);
 		}
 		if (i) {
-			key[prev[i]] = pair_key(b, sym[prev[i]], made, prev[i]);
+			size_t before = w.prev[i];
+			set_key(&w, before, key_of(kp_bpe_rank(b, w.sym[before], made), before), g);
 		}
+		update_group(&w, g);
 	}
-	size_t n_out = 0;
-	for (size_t i = 0;; i = next[i]) {
-		out[n_out] = sym[i];
-		n_out += sym[i] != KP_BPE_GAP;
-		if (i == last) {
-			return n_out;
-		}
-	}
+	return collect(b, &w, last, out);
 }
 
 /* --- the queue --------------------------------------------------------------------------------------------------- */
@@ -143,7 +194,7 @@ static void sift_down(struct heap *h, size_t i)
 
 static void push(struct heap *h, uint32_t rank, uint32_t at)
 {
-	if (rank == UINT32_MAX) {
+	if (rank == KP_BPE_NONE) {
 		return;
 	}
 	uint64_t x = (uint64_t)rank << 32 | at;
@@ -174,10 +225,10 @@ static void run_heap(const struct kp_bpe *b, struct heap *h, struct list *l)
 			continue;
 		}
 		uint32_t j = l->next[i], after = l->next[j];
-		l->sym[i] = b->product[rank];
-		l->rank[j] = UINT32_MAX;
+		l->sym[i] = kp_bpe_product(b, rank);
+		l->rank[j] = KP_BPE_NONE;
 		l->next[i] = after;
-		l->rank[i] = UINT32_MAX;
+		l->rank[i] = KP_BPE_NONE;
 		if (after != UINT32_MAX) {
 			l->prev[after] = i;
 			l->rank[i] = kp_bpe_rank(b, l->sym[i], l->sym[after]);
@@ -211,12 +262,17 @@ int kp_bpe_heap(
 	struct heap h = { .e = block };
 	uint32_t *at = (uint32_t *)(block + 2 * n);
 	struct list l = { .sym = at, .next = at + n, .prev = at + 2 * n, .rank = at + 3 * n };
-	size_t k = symbols(b, p, n, l.sym);
+	size_t k = 0;
+	for (size_t i = 0, len; i < n; i += len) {
+		kp_id id = symbol(b, p + i, n - i, &len);
+		l.sym[k] = id;
+		k += id != b->gap || !b->drop_gaps;
+	}
 	for (size_t i = 0; i < k; i++) {
 		l.next[i] = i + 1 < k ? (uint32_t)(i + 1) : UINT32_MAX;
 		l.prev[i] = (uint32_t)(i - 1);
-		l.rank[i] = i + 1 < k ? kp_bpe_rank(b, l.sym[i], l.sym[i + 1]) : UINT32_MAX;
-		if (l.rank[i] != UINT32_MAX) {
+		l.rank[i] = i + 1 < k ? kp_bpe_rank(b, l.sym[i], l.sym[i + 1]) : KP_BPE_NONE;
+		if (l.rank[i] != KP_BPE_NONE) {
 			h.e[h.n++] = (uint64_t)l.rank[i] << 32 | i;
 		}
 	}
@@ -227,7 +283,7 @@ int kp_bpe_heap(
 	}
 	run_heap(b, &h, &l);
 	for (uint32_t i = 0; k && i != UINT32_MAX; i = l.next[i]) {
-		if (l.sym[i] != KP_BPE_GAP) {
+		if (l.sym[i] != b->gap) {
 			work->p[work->n++] = l.sym[i];
 		}
 	}
@@ -250,17 +306,21 @@ static int window(
 	return 0;
 }
 
-/* Extends the exact encoding of p[0, done) at work->p[first..) to p[0, to). 1: done, 0: reaches back too far. */
-static int extend(const struct kp_bpe *b, const uint8_t *p, size_t first, size_t done, size_t to,
-	size_t *budget, struct kp_ids *work, struct kp_err *err)
+/* Extends the exact encoding of p[0, *done) at work->p[first..) and moves *done on. 1: done, 0: reaches back too far. */
+static int extend(const struct kp_bpe *b, const uint8_t *p, size_t n, size_t first, size_t *done, size_t *budget,
+	struct kp_ids *work, struct kp_err *err)
 {
-	size_t start = done, keep = work->n;
-	for (size_t back = 3;; back *= 2) {
-		while (back && keep > first) {
-			start -= b->vocab->tok[work->p[--keep]].n;
-			back--;
+	size_t start = *done, keep = work->n;
+	for (size_t back = TAIL;; back = 2 * (*done - start)) {
+		/* At least one token, which must come out as it was, and about `back` bytes in all. */
+		do {
+			start -= keep > first ? b->vocab->tok[work->p[--keep]].n : 0;
+		} while (keep > first && *done - start < back);
+		size_t to = KP_MIN(n, KP_MAX(start + KP_BPE_SMALL, *done + STEP_MIN));
+		while (to < n && (p[to] & 0xc0) == 0x80) {
+			to--; /* no character is cut */
 		}
-		if (done - start > BACK_MAX || *budget < to - start) {
+		if (*done - start > BACK_MAX || *budget < to - start) {
 			return 0;
 		}
 		*budget -= to - start;
@@ -272,38 +332,27 @@ static int extend(const struct kp_bpe *b, const uint8_t *p, size_t first, size_t
 		if (keep == first || (work->n > old && work->p[old] == work->p[keep])) {
 			memmove(work->p + keep, work->p + old, (work->n - old) * sizeof(kp_id));
 			work->n = keep + (work->n - old);
+			*done = to;
 			return 1;
 		}
 		work->n = old;
 	}
 }
 
-int kp_bpe_long(
-	const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work, struct kp_err *err)
+int kp_bpe_long(const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work, struct kp_err *err)
 {
-	size_t first = work->n, done = 0,
-	       budget = 8 * n; /* bytes of windows before the queue is cheaper */
+	size_t first = work->n, done = 0, budget = 8 * n; /* bytes of windows before the queue is cheaper */
 	bool gaps = false;
 	for (size_t i = 0; i < n && !gaps; i++) {
-		gaps = b->byte_id[p[i]] == KP_BPE_GAP; /* ids would not add up to the bytes */
+		gaps = b->byte_id[p[i]] == b->gap; /* ids would not add up to the bytes */
 	}
-	while (!gaps && done < n) {
-		size_t to = KP_MIN(n, done + WINDOW);
-		while (to < n && (p[to] & 0xc0) == 0x80) {
-			to++;
-		}
-		int r = extend(b, p, first, done, to, &budget, work, err);
-		if (r < 0) {
-			return -1;
-		}
-		if (r == 0) {
-			break;
-		}
-		done = to;
+	int r = gaps ? 0 : 1;
+	while (r == 1 && done < n) {
+		r = extend(b, p, n, first, &done, &budget, work, err);
 	}
-	if (done < n) {
+	if (r == 0) {
 		work->n = first;
 		return kp_bpe_heap(b, p, n, work, err);
 	}
-	return 0;
+	return r < 0 ? -1 : 0;
 }

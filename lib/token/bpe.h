@@ -7,14 +7,18 @@
 #include "base/str.h"
 #include "core/ids.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 enum {
 	KP_BPE_MAX_TOKENS =
 		1 << 20, /* ids are below it: a pair and its rank fit one word of the table */
-	KP_BPE_MAX_MERGES = (1 << 23) - 1,
+	KP_BPE_MAX_MERGES = (1 << 23) - 2,
 	KP_BPE_SMALL = 256, /* bytes that the quadratic merge takes */
 };
-#define KP_BPE_GAP \
-	(KP_BPE_MAX_TOKENS - 2) /* a byte that is no token: merges with nothing, gives no id */
+#define KP_BPE_NO_ID (KP_BPE_MAX_TOKENS - 2) /* no token */
+#define KP_BPE_NONE  UINT32_MAX              /* no rank */
 
 struct kp_tok {      /* one id; 8 bytes, since decoding reads nothing else */
 	uint32_t at; /* its bytes in the blob */
@@ -44,44 +48,94 @@ static inline kp_str kp_vocab_bytes(const struct kp_vocab *v, kp_id id)
 }
 /* Fills the hash table from tok. INVALID_ARGUMENT when two words have the same bytes. */
 int kp_vocab_index(struct kp_vocab *v, struct kp_err *err) KP_MUST_USE;
-/* KP_BPE_GAP when no word has these bytes. */
+/* KP_BPE_NO_ID when no word has these bytes. */
 kp_id kp_vocab_find(const struct kp_vocab *v, kp_str bytes);
-
-struct kp_bpe {
-	const struct kp_vocab *vocab;
-	uint64_t *pair; /* open addressing: left << 44 | right << 24 | rank; all ones: empty */
-	unsigned shift;
-	size_t mask, n_merges;
-	kp_id *product;     /* by rank */
-	kp_id byte_id[256]; /* KP_BPE_GAP: not in the vocabulary */
-	bool drop_gaps; /* an unknown byte vanishes before merging (Hugging Face), else its neighbours stay apart (llama.cpp) */
-	kp_id *char2,
-		*char3; /* whole characters of 2 and 3 bytes that no merge around them can break up; KP_BPE_GAP: start from bytes */
-};
 
 struct kp_merge {
 	kp_id left, right, product;
 };
+
+/* Which tokens merge with this one, on either side: bit id mod 64. Says no to most pairs that never merge, and the entries of
+   common tokens stay in the cache, which the table of all pairs does not. */
+struct kp_partners {
+	uint64_t right, left;
+};
+
+/* One cache line of the pair table. A pair is 40 bits; multiplied by an odd number (which loses nothing) its upper bits are the
+   line and the other ones stand here, so line and tag together are the pair itself: no look-up is ever wrong. The lowest bits of a
+   tag say how many full lines it was moved on, plus one. */
+struct kp_pair_line {
+	uint32_t tag[8]; /* 0: free, and all behind it */
+	uint32_t rank[8];
+};
+
+struct kp_bpe {
+	const struct kp_vocab *vocab;
+	struct kp_pair_line *line; /* 2^line_bits, and some for the last ones to be moved on into */
+	void *line_block;
+	unsigned line_bits;
+	uint32_t n_merges;
+	struct kp_partners *partners; /* by id */
+	kp_id first_product; /* where the merge of rank r gives token first_product + r, for all r; else KP_BPE_NO_ID */
+	kp_id *product;      /* by rank; NULL when first_product says it */
+	uint32_t *byte_pair; /* rank by two bytes, 256 * 256 */
+	kp_id gap; /* stands for a byte that is no token: merges with nothing, gives no id. One past the last id */
+	kp_id byte_id[256];
+	bool drop_gaps; /* an unknown byte vanishes before merging (Hugging Face), else its neighbours stay apart (llama.cpp) */
+	kp_id *char2,
+		*char3; /* whole characters of 2 and 3 bytes that no merge around them can break up; KP_BPE_NO_ID: start from bytes */
+};
+
+/* Bit i: the line's i-th pair has this tag. */
+static inline unsigned kp_pair_match(const struct kp_pair_line *l, uint32_t tag)
+{
+#if defined(__SSE2__)
+	const __m128i *v = (const __m128i *)(const void *)l->tag;
+	__m128i t = _mm_set1_epi32((int)tag);
+	__m128i m = _mm_packs_epi32(
+		_mm_cmpeq_epi32(_mm_load_si128(v), t), _mm_cmpeq_epi32(_mm_load_si128(v + 1), t));
+	return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(m, _mm_setzero_si128()));
+#else
+	unsigned m = 0;
+	for (unsigned i = 0; i < 8; i++) {
+		m |= (unsigned)(l->tag[i] == tag) << i;
+	}
+	return m;
+#endif
+}
+
 /* Builds the tables over merges in rank order. Of equal pairs the last wins (keep_last: Hugging Face) or the first (llama.cpp).
-   vocab must be complete and outlive b. Memory: 8 bytes per slot, at most 2.7 slots per merge. */
+   vocab must be complete and outlive b. Memory: 14 bytes per merge, 16 per token, 0.5 MiB. */
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err) KP_MUST_USE;
 void kp_bpe_fini(struct kp_bpe *b);
 
-/* Rank of a pair, UINT32_MAX when it never merges. */
+/* The upper line_bits are the line, the 32 below them the tag (its lowest bits zero). */
+static inline uint64_t kp_pair_place(kp_id left, kp_id right)
+{
+	return ((uint64_t)left << 44 | (uint64_t)right << 24) * UINT64_C(0x9e3779b97f4a7c15);
+}
+/* Rank of a pair of ids (or gaps), KP_BPE_NONE when it never merges. */
 static inline uint32_t kp_bpe_rank(const struct kp_bpe *b, kp_id left, kp_id right)
 {
-	uint64_t key = (uint64_t)left << 20 | right;
-	for (size_t i = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> b->shift);;
-		i = (i + 1) & b->mask) {
-		uint64_t e = b->pair[i];
-		if (KP_LIKELY(e >> 24 == key)) {
-			return (uint32_t)(e & 0xffffff);
-		}
-		if (e == UINT64_MAX) {
-			return UINT32_MAX;
+	uint64_t may =
+		b->partners[left].right >> (right & 63) & b->partners[right].left >> (left & 63);
+	if (!(may & 1)) {
+		return KP_BPE_NONE;
+	}
+	uint64_t place = kp_pair_place(left, right);
+	uint32_t tag = (uint32_t)(place << b->line_bits >> 32) + 1;
+	for (const struct kp_pair_line *l = &b->line[place >> (64 - b->line_bits)];; l++, tag++) {
+		unsigned m = kp_pair_match(l, tag);
+		uint32_t rank = l->rank[__builtin_ctz(m | 0x80)];
+		if (KP_LIKELY(m || l->tag[7] == 0)) {
+			return m ? rank : KP_BPE_NONE;
 		}
 	}
+}
+static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
+{
+	return KP_LIKELY(!b->product) ? b->first_product + rank : b->product[rank];
 }
 
 /* At most KP_BPE_SMALL bytes; out has room for n ids. Returns how many. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 /* Collisions that a table of n entries may have in all while it is filled; a hundred times what chance gives. */
+enum { PAIR_SPILL = 14 }; /* lines that a pair is moved on at most, less than 2^4 - 1 */
 #define KP_TABLE_PROBES(n) ((n)*128 + 65536)
 
 kp_id kp_vocab_find(const struct kp_vocab *v, kp_str bytes)
@@ -26,7 +27,7 @@ kp_id kp_vocab_find(const struct kp_vocab *v, kp_str bytes)
 			return (e & 0xfffff) - 1;
 		}
 	}
-	return KP_BPE_GAP;
+	return KP_BPE_NO_ID;
 }
 
 int kp_vocab_index(struct kp_vocab *v, struct kp_err *err)
@@ -68,44 +69,91 @@ int kp_vocab_index(struct kp_vocab *v, struct kp_err *err)
 
 /* --- pairs ------------------------------------------------------------------------------------------------------- */
 
-static void put_pair(
-	struct kp_bpe *b, kp_id left, kp_id right, uint32_t rank, bool keep_last, size_t *probes)
+static int put_pair(struct kp_bpe *b, const struct kp_merge *m, uint32_t rank, bool keep_last,
+	struct kp_err *err)
 {
-	uint64_t key = (uint64_t)left << 20 | right;
-	size_t i = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> b->shift);
-	for (; b->pair[i] != UINT64_MAX && b->pair[i] >> 24 != key; i = (i + 1) & b->mask) {
-		++*probes;
+	uint64_t place = kp_pair_place(m->left, m->right);
+	uint32_t tag = (uint32_t)(place << b->line_bits >> 32) + 1;
+	struct kp_pair_line *l = &b->line[place >> (64 - b->line_bits)];
+	for (unsigned moved = 0; moved < PAIR_SPILL; moved++, l++, tag++) {
+		for (size_t i = 0; i < 8; i++) {
+			if (l->tag[i] == 0) {
+				l->tag[i] = tag;
+				l->rank[i] = rank;
+				return 0;
+			}
+			if (l->tag[i] == tag) {
+				l->rank[i] = keep_last ? rank : l->rank[i];
+				return 0;
+			}
+		}
 	}
-	if (b->pair[i] == UINT64_MAX || keep_last) {
-		b->pair[i] = key << 24 | rank;
-	}
+	return kp_err_set(
+		err, KP_INVALID_ARGUMENT, "build `%u` merges: made to collide", b->n_merges);
 }
 
 static int make_pairs(
-	struct kp_bpe *b, const struct kp_merge *m, size_t n, bool keep_last, struct kp_err *err)
+	struct kp_bpe *b, const struct kp_merge *m, bool keep_last, struct kp_err *err)
 {
-	unsigned bits = 4;
-	while (((size_t)3 << bits) / 4 < n) {
-		bits++;
+	b->line_bits = 12; /* the tag has line_bits - 8 bits left for how far a pair was moved on */
+	while (b->n_merges / 5 >
+		(size_t)1 << b->line_bits) { /* one line in twelve is full, or fewer */
+		b->line_bits++;
 	}
-	size_t slots = (size_t)1 << bits;
-	b->shift = 64 - bits;
-	b->mask = slots - 1;
-	b->n_merges = n;
-	b->pair = kp_try_malloc(slots * sizeof(*b->pair));
-	b->product = kp_try_malloc((n + 1) * sizeof(*b->product));
-	if (!b->pair || !b->product) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%zu` merges", n);
+	size_t bytes = (((size_t)1 << b->line_bits) + PAIR_SPILL) * sizeof(*b->line);
+	b->line_block = kp_try_malloc(bytes + 63);
+	if (!b->line_block) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
 	}
-	memset(b->pair, 0xff, slots * sizeof(*b->pair));
-	size_t probes = 0;
-	for (size_t i = 0; i < n; i++) {
-		put_pair(b, m[i].left, m[i].right, (uint32_t)i, keep_last, &probes);
-		b->product[i] = m[i].product;
-		if (probes > KP_TABLE_PROBES(n)) {
-			return kp_err_set(
-				err, KP_INVALID_ARGUMENT, "build `%zu` merges: made to collide", n);
+	b->line = (struct kp_pair_line *)(((uintptr_t)b->line_block + 63) & ~(uintptr_t)63);
+	memset(b->line, 0, bytes);
+	for (uint32_t i = 0; i < b->n_merges; i++) {
+		if (put_pair(b, &m[i], i, keep_last, err)) {
+			return -1;
 		}
+	}
+	return 0;
+}
+
+static int make_partners(struct kp_bpe *b, const struct kp_merge *merges, struct kp_err *err)
+{
+	size_t n = b->vocab->n + 1; /* b->gap among them */
+	b->partners = kp_try_malloc(n * sizeof(*b->partners));
+	if (!b->partners) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
+	}
+	memset(b->partners, 0, n * sizeof(*b->partners));
+	for (uint32_t i = 0; i < b->n_merges; i++) {
+		const struct kp_merge *m = &merges[i];
+		b->partners[m->left].right |= UINT64_C(1) << (m->right & 63);
+		b->partners[m->right].left |= UINT64_C(1) << (m->left & 63);
+	}
+	return 0;
+}
+
+static int make_byte_pairs(struct kp_bpe *b, const struct kp_merge *m, struct kp_err *err)
+{
+	b->byte_pair = kp_try_malloc(65536 * sizeof(*b->byte_pair));
+	if (!b->byte_pair) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
+	}
+	for (size_t i = 0; i < 65536; i++) {
+		b->byte_pair[i] = kp_bpe_rank(b, b->byte_id[i >> 8], b->byte_id[i & 255]);
+	}
+	b->first_product = b->n_merges ? m[0].product : 0;
+	uint32_t i = 0;
+	while (i < b->n_merges && m[i].product == b->first_product + i) {
+		i++;
+	}
+	if (i == b->n_merges) {
+		return 0;
+	}
+	b->product = kp_try_malloc(b->n_merges * sizeof(*b->product));
+	if (!b->product) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
+	}
+	for (i = 0; i < b->n_merges; i++) {
+		b->product[i] = m[i].product;
 	}
 	return 0;
 }
@@ -148,7 +196,7 @@ static int make_edges(const struct kp_vocab *v, const struct kp_merge *m, size_t
 	return 0;
 }
 
-/* Merges the 2 or 3 bytes of a character alone; the id, or KP_BPE_GAP when something around could interfere. */
+/* Merges the 2 or 3 bytes of a character alone; the id, or KP_BPE_NO_ID when something around could interfere. */
 static kp_id whole_character(const struct kp_bpe *b, const struct edges *e, kp_str s)
 {
 	kp_id sym[3] = { 0, 0, 0 };
@@ -156,27 +204,28 @@ static kp_id whole_character(const struct kp_bpe *b, const struct edges *e, kp_s
 	uint32_t highest = 0;
 	for (size_t i = 0; i < k; i++) {
 		sym[i] = b->byte_id[(uint8_t)s.p[i]];
-		if (sym[i] == KP_BPE_GAP) {
-			return KP_BPE_GAP;
+		if (sym[i] == b->gap) {
+			return KP_BPE_NO_ID;
 		}
 	}
 	while (k > 1) {
 		uint32_t first = kp_bpe_rank(b, sym[0], sym[1]);
-		uint32_t second = k == 3 ? kp_bpe_rank(b, sym[1], sym[2]) : UINT32_MAX;
+		uint32_t second = k == 3 ? kp_bpe_rank(b, sym[1], sym[2]) : KP_BPE_NONE;
 		uint32_t rank = KP_MIN(first, second);
-		if (rank == UINT32_MAX || e->left[sym[0]] <= rank || e->right[sym[k - 1]] <= rank) {
-			return KP_BPE_GAP;
+		if (rank == KP_BPE_NONE || e->left[sym[0]] <= rank ||
+			e->right[sym[k - 1]] <= rank) {
+			return KP_BPE_NO_ID;
 		}
 		if (first <= second) {
-			sym[0] = b->product[rank];
+			sym[0] = kp_bpe_product(b, rank);
 			sym[1] = sym[2];
 		} else {
-			sym[1] = b->product[rank];
+			sym[1] = kp_bpe_product(b, rank);
 		}
 		highest = KP_MAX(highest, rank);
 		k--;
 	}
-	return e->left[sym[0]] > highest && e->right[sym[0]] > highest ? sym[0] : KP_BPE_GAP;
+	return e->left[sym[0]] > highest && e->right[sym[0]] > highest ? sym[0] : KP_BPE_NO_ID;
 }
 
 static int mark_characters(struct kp_bpe *b, const struct kp_merge *m, size_t n, struct kp_err *err)
@@ -189,7 +238,7 @@ static int mark_characters(struct kp_bpe *b, const struct kp_merge *m, size_t n,
 	}
 	b->char3 = b->char2 + N2;
 	for (size_t i = 0; i < N2 + N3; i++) {
-		b->char2[i] = KP_BPE_GAP;
+		b->char2[i] = KP_BPE_NO_ID;
 	}
 	for (kp_id id = 0; id < b->vocab->n; id++) {
 		kp_str s = kp_vocab_bytes(b->vocab, id);
@@ -222,16 +271,21 @@ static void mark_self(const struct kp_bpe *b, struct kp_vocab *v)
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err)
 {
+	*b = (struct kp_bpe){ .vocab = vocab,
+		.drop_gaps = drop_gaps,
+		.n_merges = (uint32_t)n,
+		.gap = (kp_id)vocab->n };
 	if (n > KP_BPE_MAX_MERGES) {
 		return kp_err_set(
 			err, KP_TOO_LARGE, "load `%zu` merges: at most %d", n, KP_BPE_MAX_MERGES);
 	}
-	*b = (struct kp_bpe){ .vocab = vocab, .drop_gaps = drop_gaps };
 	for (size_t c = 0; c < 256; c++) {
 		char byte = (char)c;
-		b->byte_id[c] = kp_vocab_find(vocab, kp_str_n(&byte, 1));
+		kp_id id = kp_vocab_find(vocab, kp_str_n(&byte, 1));
+		b->byte_id[c] = id == KP_BPE_NO_ID ? b->gap : id;
 	}
-	if (make_pairs(b, merges, n, keep_last, err) || mark_characters(b, merges, n, err)) {
+	if (make_pairs(b, merges, keep_last, err) || make_partners(b, merges, err) ||
+		make_byte_pairs(b, merges, err) || mark_characters(b, merges, n, err)) {
 		return -1;
 	}
 	mark_self(b, vocab);
@@ -240,8 +294,10 @@ int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merg
 
 void kp_bpe_fini(struct kp_bpe *b)
 {
-	kp_free(&b->pair);
+	kp_free(&b->line_block);
+	kp_free(&b->partners);
 	kp_free(&b->product);
+	kp_free(&b->byte_pair);
 	kp_free(&b->char2);
 	b->char3 = NULL;
 }

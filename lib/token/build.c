@@ -1,6 +1,5 @@
 /* DESIGN: the back half of loading, shared by all formats. Token texts are decoded from the byte alphabet into one blob while they
-   are read; everything else is flat arrays over ids. Merges are looked up by their bytes. Temporary memory: the merges as id triples (12
-   bytes each). One thread; the result is immutable and carries a serial number that is never used again in the process. */
+   are read; everything else is flat arrays over ids. Merges are looked up by their bytes. One thread; the result is immutable and carries a serial number that is never used again in the process. */
 #include "token/internal.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -48,9 +47,9 @@ void kp_build_fini(struct kp_build *b)
 static int reserve_id(struct kp_build *b, kp_id id, struct kp_err *err)
 {
 	struct kp_vocab *v = &b->t->vocab;
-	if (id >= KP_BPE_GAP) {
+	if (id >= KP_BPE_NO_ID) {
 		return kp_err_set(
-			err, KP_TOO_LARGE, "load token `%u`: ids are below %d", id, KP_BPE_GAP);
+			err, KP_TOO_LARGE, "load token `%u`: ids are below %d", id, KP_BPE_NO_ID);
 	}
 	if (id >= b->cap_tok) {
 		size_t cap = KP_MAX((size_t)1024, b->cap_tok);
@@ -120,7 +119,7 @@ kp_id kp_build_find(struct kp_build *b, kp_str text)
 	kp_buf_reset(&b->pair);
 	if (kp_bytelevel_decode(&b->alphabet, text, &b->pair) && !b->pair.failed) {
 		kp_id id = kp_vocab_find(&b->t->vocab, kp_buf_str(&b->pair));
-		return id == KP_BPE_GAP ? KP_NO_ID : id;
+		return id == KP_BPE_NO_ID ? KP_NO_ID : id;
 	}
 	uintptr_t odd = (uintptr_t)kp_map_get(&b->odd, text);
 	return odd ? (kp_id)(odd - 1) : KP_NO_ID;
@@ -129,7 +128,7 @@ kp_id kp_build_find(struct kp_build *b, kp_str text)
 int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err *err)
 {
 	struct kp_vocab *v = &b->t->vocab;
-	struct kp_merge m = { KP_BPE_GAP, KP_BPE_GAP, KP_BPE_GAP };
+	struct kp_merge m = { KP_BPE_NO_ID, KP_BPE_NO_ID, KP_BPE_NO_ID };
 	kp_buf_reset(&b->pair);
 	if (left.n <= KP_TOKEN_MAX_TEXT && right.n <= KP_TOKEN_MAX_TEXT &&
 		kp_bytelevel_decode(&b->alphabet, left, &b->pair)) {
@@ -141,7 +140,7 @@ int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err 
 			m.product = kp_vocab_find(v, whole);
 		}
 	}
-	if (m.left == KP_BPE_GAP || m.right == KP_BPE_GAP || m.product == KP_BPE_GAP) {
+	if (m.left == KP_BPE_NO_ID || m.right == KP_BPE_NO_ID || m.product == KP_BPE_NO_ID) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"load merge %zu `%" KP_FMT " %" KP_FMT "`: not in the vocabulary",
 			b->merges.n, KP_ARG(kp_str_sub(left, 0, 40)),
@@ -204,9 +203,22 @@ static int by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The text that a normalized added token is matched by. */
-static int normalize_added(struct kp_tokenizer *t, struct kp_added *a, struct kp_err *err)
+static bool is_special_text(const struct kp_build *b, kp_str text)
 {
+	for (size_t i = 0; i < b->added.n; i++) {
+		if ((b->added.p[i].flags & KP_ADDED_SPECIAL) &&
+			kp_str_eq(b->added.p[i].shown, text)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A normalized added token is matched by the normalized form of its text, and decodes to that. The reference asks for the decoded form
+   when it skips special tokens, so such a token is skipped only if a special token is written like that. */
+static int normalize_added(struct kp_build *b, struct kp_added *a, struct kp_err *err)
+{
+	struct kp_tokenizer *t = b->t;
 	if (!t->nfc || !(a->flags & KP_ADDED_NORMALIZED) || kp_nfc_quick(a->shown)) {
 		return 0;
 	}
@@ -215,7 +227,12 @@ static int normalize_added(struct kp_tokenizer *t, struct kp_added *a, struct kp
 	kp_buf_init(&out, 4 * KP_TOKEN_MAX_TEXT);
 	int r = kp_nfc(a->shown, &work, &out, err);
 	kp_nfc_work_fini(&work);
-	return r ? -1 : kp_arena_dup(t->arena, kp_buf_str(&out), &a->text, err);
+	if (r || kp_arena_dup(t->arena, kp_buf_str(&out), &a->text, err)) {
+		return -1;
+	}
+	/* No text of the byte alphabet changes under NFC, so this is no token that merges give. */
+	uint8_t special = is_special_text(b, a->text) ? KP_TOK_SPECIAL : 0;
+	return put_bytes(b, a->id, a->text, KP_TOK_ADDED | special, err);
 }
 
 static int finish_added(struct kp_build *b, struct kp_err *err)
@@ -236,7 +253,7 @@ static int finish_added(struct kp_build *b, struct kp_err *err)
 			return kp_err_set(err, KP_INVALID_ARGUMENT,
 				"load added token `%u`: given twice", t->added[i].id);
 		}
-		if (normalize_added(t, &t->added[i], err)) {
+		if (normalize_added(b, &t->added[i], err)) {
 			return -1;
 		}
 	}
@@ -309,6 +326,9 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 	if (t->vocab.n == 0) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "load vocabulary: `0` tokens");
 	}
+	if (finish_added(b, err)) {
+		return -1;
+	}
 	t->vocab.tok = shrink(t->vocab.tok, t->vocab.n * sizeof(*t->vocab.tok));
 	t->blob = kp_try_malloc(b->blob.n + 1);
 	if (!t->blob) {
@@ -319,7 +339,8 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 	t->vocab.blob = t->blob;
 	if (kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last, b->drop_gaps,
 		    err) ||
-		finish_added(b, err)) {
+		kp_words_create(
+			&t->words, &t->vocab, t->ignore_merges ? KP_TOK_WORD : KP_TOK_SELF, err)) {
 		return -1;
 	}
 	finish_info(b);

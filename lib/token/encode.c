@@ -8,6 +8,12 @@
 
 #include <string.h>
 
+#define M(n) (UINT64_MAX >> (64 - 8 * (n)))
+const uint64_t kp_key_masks[16][2] = { { 0, 0 }, { M(1), 0 }, { M(2), 0 }, { M(3), 0 }, { M(4), 0 },
+	{ M(5), 0 }, { M(6), 0 }, { M(7), 0 }, { M(8), 0 }, { M(8), M(1) }, { M(8), M(2) },
+	{ M(8), M(3) }, { M(8), M(4) }, { M(8), M(5) }, { M(8), M(6) }, { M(8), M(7) } };
+#undef M
+
 void kp_span_flush(struct kp_span *e)
 {
 	size_t room = e->ids->max - e->ids->n, n = KP_MIN(e->n, room);
@@ -40,31 +46,52 @@ static void add_ids(struct kp_span *e, const kp_id *ids, size_t n)
 	}
 }
 
-/* The piece as one token, where the reference would give just that; KP_BPE_GAP otherwise. */
+/* The piece as one token, where the reference would give just that; KP_BPE_NO_ID otherwise. */
 static kp_id whole(const struct kp_tokenizer *t, const uint8_t *p, size_t n)
 {
 	kp_id id = kp_vocab_find(&t->vocab, kp_str_n(p, n));
-	return id != KP_BPE_GAP && (t->ignore_merges || (t->vocab.tok[id].flags & KP_TOK_SELF))
+	return id != KP_BPE_NO_ID && (t->ignore_merges || (t->vocab.tok[id].flags & KP_TOK_SELF))
 		       ? id
-		       : KP_BPE_GAP;
+		       : KP_BPE_NO_ID;
 }
 
 void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
 {
 	kp_id ids[KP_CACHE_KEY];
 	size_t count = 1;
-	ids[0] = whole(e->t, p, n);
-	if (ids[0] == KP_BPE_GAP) {
+	ids[0] = n <= KP_WORD_MAX ? kp_words_find(&e->t->words, key.lo, (uint32_t)key.hi, n)
+				  : whole(e->t, p, n);
+	if (ids[0] == KP_BPE_NO_ID) {
 		count = kp_bpe_small(&e->t->bpe, p, n, ids);
 	}
+	struct kp_cache_entry *c = kp_span_bucket(e, key);
+	c[1] = c[0];
+	c->key = key;
 	if (count <= 4) {
-		struct kp_cache_entry *c = kp_span_bucket(e, key);
-		c[1] = c[0];
-		c->key = key;
 		memcpy(c->id, ids, sizeof(c->id));
 		c->id[0] = (count ? ids[0] : 0) | (kp_id)count << 24;
+	} else { /* the entry only says where to look */
+		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
+			kp_hash_fold(key.lo, key.hi), ids, count);
 	}
 	memcpy(e->out + e->n, ids, count * sizeof(kp_id));
+	e->n += count;
+}
+
+void kp_span_far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
+{
+	uint64_t hash = kp_hash_fold(key.lo, key.hi);
+	size_t count;
+	const kp_id *found = kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, &count);
+	if (!found) { /* the log began anew since then */
+		kp_id ids[KP_CACHE_KEY];
+		count = kp_bpe_small(&e->t->bpe, p, n, ids);
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, ids, count);
+		memcpy(e->out + e->n, ids, count * sizeof(kp_id));
+	} else {
+		memcpy(e->out + e->n, found, count * sizeof(kp_id));
+	}
 	e->n += count;
 }
 
@@ -81,7 +108,7 @@ void kp_span_long(struct kp_span *e, const uint8_t *p, size_t n)
 	kp_id small[KP_BPE_SMALL];
 	const kp_id *ids = small;
 	small[0] = whole(e->t, p, n);
-	if (small[0] != KP_BPE_GAP) {
+	if (small[0] != KP_BPE_NO_ID) {
 		count = 1;
 	} else if (n <= KP_BPE_SMALL) {
 		count = kp_bpe_small(&e->t->bpe, p, n, small);

@@ -8,6 +8,7 @@
 #include "token/added.h"
 #include "token/bpe.h"
 #include "token/tokenizer.h"
+#include "token/words.h"
 
 enum {
 	KP_TOKEN_MAX_INPUT = 256 << 20, /* bytes of a tokenizer's files */
@@ -34,6 +35,7 @@ struct kp_tokenizer {
 	char *blob;             /* bytes of all tokens */
 	struct kp_vocab vocab;
 	struct kp_bpe bpe;
+	struct kp_words words; /* whole pieces that are one token */
 	struct kp_added *added; /* in id order */
 	size_t n_added;
 	struct kp_matcher raw, normalized;

@@ -66,7 +66,7 @@ static int read_id(const struct kp_gguf_value *v, kp_id *ret, struct kp_err *err
 	if (v->type == KP_GGUF_I32 || v->type == KP_GGUF_I64 ? v->i < 0 : v->u == UINT32_MAX) {
 		return 0; /* -1: none */
 	}
-	if (v->u >= KP_BPE_GAP) {
+	if (v->u >= KP_BPE_NO_ID) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "read GGUF key `%" KP_FMT "`: no id",
 			KP_ARG(v->key));
 	}

@@ -15,7 +15,7 @@ static int read_vocab(struct kp_hf *h, struct kp_json *j, struct kp_err *err)
 	}
 	while ((r = kp_json_member(j, &text, err)) > 0) {
 		int64_t id;
-		if (kp_json_i64(j, 0, KP_BPE_GAP - 1, &id, err) ||
+		if (kp_json_i64(j, 0, KP_BPE_NO_ID - 1, &id, err) ||
 			kp_build_token(&h->b, (kp_id)id, text, err)) {
 			return -1;
 		}

@@ -92,7 +92,7 @@ static int check_bytes(const struct kp_hf *h, struct kp_err *err)
 {
 	for (unsigned c = 0; h->has_unk && c < 256; c++) {
 		char byte = (char)c;
-		if (kp_vocab_find(&h->b.t->vocab, kp_str_n(&byte, 1)) == KP_BPE_GAP) {
+		if (kp_vocab_find(&h->b.t->vocab, kp_str_n(&byte, 1)) == KP_BPE_NO_ID) {
 			return refuse(err, "model option",
 				KP_S("unk_token, with bytes that are no tokens"));
 		}
@@ -202,7 +202,7 @@ static int put_template(
 	for (uint32_t i = 0; kp_jv_is(list, KP_JSON_ARRAY) && i < list->n; i++) {
 		uint64_t id;
 		if (list->items[i].type != KP_JSON_NUMBER ||
-			!kp_str_u64(list->items[i].s, KP_BPE_GAP - 1, &id) ||
+			!kp_str_u64(list->items[i].s, KP_BPE_NO_ID - 1, &id) ||
 			*n == KP_TOKEN_MAX_TEMPLATE) {
 			return refuse(err, "TemplateProcessing token", name);
 		}
@@ -299,7 +299,7 @@ static int added_token(
 	const struct kp_jv *id_value = kp_jv_get(v, KP_S("id"));
 	uint64_t id;
 	if (!content.p || !kp_jv_is(id_value, KP_JSON_NUMBER) ||
-		!kp_str_u64(id_value->s, KP_BPE_GAP - 1, &id)) {
+		!kp_str_u64(id_value->s, KP_BPE_NO_ID - 1, &id)) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"load added token `%zu`: no content or no id", h->b.added.n);
 	}

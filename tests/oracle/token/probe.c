@@ -1,4 +1,4 @@
-/* Drives lib/token over stdin and stdout for tests/oracle/token: token_probe PATH [SCRATCH_BYTES]. PATH as kp_tokenizer_from_path takes it.
+/* Drives lib/token over stdin and stdout for the tests beside it: probe PATH [SCRATCH_BYTES]. PATH as kp_tokenizer_from_path takes it.
 
    Requests: one byte of operation, one byte of flags, then what the operation needs; numbers are 32-bit, in the machine's order.
      'e' encode: flags 1 add_special; length, bytes                              -> count, ids
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
 	struct kp_err err = KP_ERR_INIT;
 	uint64_t bytes = 4 << 20;
 	if (argc < 2 || (argc > 2 && !kp_str_u64(kp_str_c(argv[2]), 1 << 30, &bytes))) {
-		fprintf(stderr, "usage: token_probe PATH [SCRATCH_BYTES]\n");
+		fprintf(stderr, "usage: probe PATH [SCRATCH_BYTES]\n");
 		return 2;
 	}
 	if (kp_tokenizer_from_path(argv[1], &tokenizer, &err)) {

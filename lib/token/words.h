@@ -1,0 +1,45 @@
+/* The tokens that a short whole piece may be: pieces of up to 12 bytes that encode to one id, 16 bytes each, four to a cache line. One look-up
+   touches one line, where the vocabulary's own table (kp_vocab_find) touches three; it is asked whenever a thread's cache does not know
+   a piece. Immutable after creation. */
+#ifndef KP_TOKEN_WORDS_H
+#define KP_TOKEN_WORDS_H
+
+#include "token/bpe.h"
+#include "token/hash.h"
+
+enum { KP_WORD_MAX = 12 };
+
+struct kp_word {
+	uint64_t lo;   /* bytes 0..7 */
+	uint32_t hi;   /* bytes 8..11 */
+	uint32_t info; /* length << 20 | id; 0: free, and all behind it in the line */
+};
+struct kp_words {
+	struct kp_word *word;
+	void *block;
+	uint32_t n_lines;
+};
+
+/* All tokens of v with one of these flags. */
+int kp_words_create(struct kp_words *w, const struct kp_vocab *v, uint8_t flags,
+	struct kp_err *err) KP_MUST_USE;
+void kp_words_fini(struct kp_words *w);
+
+/* The id of the piece whose bytes are lo, hi (zeros behind its end); KP_BPE_NO_ID: none. n is 1..12. */
+static inline kp_id kp_words_find(const struct kp_words *w, uint64_t lo, uint32_t hi, size_t n)
+{
+	uint64_t h = kp_hash_fold(lo, (uint64_t)n << 32 | hi);
+	for (const struct kp_word *line = w->word + ((h >> 32) * w->n_lines >> 32) * 4;;
+		line += 4) {
+		for (size_t i = 0; i < 4; i++) {
+			if (line[i].lo == lo && line[i].hi == hi && line[i].info >> 20 == n) {
+				return line[i].info & 0xfffff;
+			}
+		}
+		if (line[3].info == 0) {
+			return KP_BPE_NO_ID;
+		}
+	}
+}
+
+#endif
