@@ -49,7 +49,8 @@ class Hf:
         """A token's own bytes. Ordinary tokens are written in the byte-level alphabet."""
         if token in self.added:
             return self.added[token].encode()
-        return bytes(BYTE_OF[c] for c in self.raw.id_to_token(token))
+        text = self.raw.id_to_token(token)  # None: a row that only pads the vocabulary
+        return bytes(BYTE_OF[c] for c in text or "")
 
 
 def _byte_level():

@@ -100,7 +100,6 @@ def bystanders(sim, gateway, qwen3, slow):
         b.over.set()
         b.join(60)
     assert not [f for b in found for f in b.failures]
-    assert all(b.done > 20 for b in found)
 
 
 @pytest.fixture(autouse=True)
@@ -739,6 +738,7 @@ def test_the_admin_listener(gateway):
 
 def test_nothing_is_left_behind(gateway, sim, bystanders):
     """The last test of this file."""
+    wait_until(lambda: all(b.done >= 20 for b in bystanders), "answers for other clients")
     for b in bystanders:
         b.over.set()
         b.join(60)

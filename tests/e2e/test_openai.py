@@ -283,6 +283,18 @@ def byte_tokens(qwen3, text):
     return [of[bytes([b])] for b in text.encode()]
 
 
+def test_ids_that_only_pad_the_vocabulary(start, qwen3, qwen3_path, token_file):
+    """Qwen3's model has more rows than its tokenizer has tokens: no text, as in the reference, also in the middle of a character."""
+    ids = [151700, *byte_tokens(qwen3, "a é"), 151935, *byte_tokens(qwen3, "b")]
+    ids.insert(4, 151800)  # between the two bytes of é
+    sim = start(Sim, "--vocab", 151936, "--tokens", token_file(ids))
+    gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)))
+    body = {"model": "m", "prompt": "x", "max_tokens": len(ids), "logprobs": 1}
+    answer = both(gateway.port, COMPLETIONS, body)
+    assert answer["choices"][0]["text"] == qwen3.decode(ids) == "a éb"
+    assert answer["usage"]["completion_tokens"] == len(ids)
+
+
 TEXT = "Él año 🚀 ends, ends 👩\u200d🚀 naïve."
 
 
