@@ -50,10 +50,10 @@ def module_dir(folder, module):
 
 
 def helper(module, name):
-    """Builds tests/oracle/<module>/<name>.c (mk/oracle.mk); the path of the program. V picks the variant."""
-    variant = os.environ.get("V", "debug")
-    target = f"build/{variant}/tests/oracle/{module}/{name}"
-    subprocess.run(["make", "-s", f"V={variant}", target], cwd=ROOT, check=True, stdout=sys.stderr)
+    """Builds tests/oracle/<module>/<name>.c (mk/oracle.mk); the path of the program. KP_BUILD picks the variant."""
+    build = pathlib.Path(os.environ.get("KP_BUILD", "build/release"))
+    target = build / "tests/oracle" / module / name
+    subprocess.run(["make", "-s", f"V={build.name}", str(target)], cwd=ROOT, check=True, stdout=sys.stderr)
     return ROOT / target
 
 
