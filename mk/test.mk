@@ -58,6 +58,9 @@ fuzz-bins: $(FUZZ_BIN)
 fuzz-smoke: ## 15 s of fuzzing per target (SECONDS_EACH=n for more, M=module)
 	$(MAKE) V=fuzz fuzz-bins && hack/run-fuzz $(or $(SECONDS_EACH),15) $(patsubst %.c,build/fuzz/%,$(call pick,$(FUZZ_SRC)))
 
+fuzz-long: ## 10 minutes of fuzzing per target, written down in tests/fuzz/ledger.tsv (hours; M=module)
+	KP_FUZZ_LEDGER=tests/fuzz/ledger.tsv $(MAKE) fuzz-smoke SECONDS_EACH=600
+
 test: ## everything that needs no GPU and is not marked slow (./hack/test)
 	./hack/test
 
@@ -66,4 +69,4 @@ check-reproducible: ## the last commit, built twice in different folders, gives 
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke test check-reproducible lint
+.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke fuzz-long test check-reproducible lint
