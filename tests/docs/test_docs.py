@@ -90,6 +90,11 @@ def test_the_readme_shows_the_demo_s_manifest():
     assert plain((ROOT / "docs/examples/demo.yaml").read_text(encoding="utf-8")) in [plain(text) for text in shown]
 
 
+def test_the_changelog_knows_this_version():
+    version = (ROOT / "VERSION").read_text().strip()
+    assert re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+
+
 def free_ports(n):
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
     ports = [str(s.getsockname()[1]) for s in sockets]
