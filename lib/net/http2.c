@@ -596,10 +596,12 @@ static void input(struct kp_http_conn *hc, kp_str bytes)
 		return;
 	}
 	if (n < 0) {
-		/* What there is to say (GOAWAY) goes out with the last flush. */
-		if (n == NGHTTP2_ERR_FLOODED) {
-			kp_http_count(&hc->server->counters.refused[KP_HTTP_REFUSED_FLOOD], 1);
+		/* CALLBACK_FAILURE is ours and has said why. The others are nghttp2's own limits: answers that pile up,
+		   header blocks in too many pieces. */
+		if (n != NGHTTP2_ERR_CALLBACK_FAILURE && n != NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+			flood(h);
 		}
+		/* What there is to say (GOAWAY) goes out with the last flush. */
 		nghttp2_session_send(h->ng);
 		if (!hc->dead) {
 			end(h, KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
@@ -725,7 +727,7 @@ static void make_callbacks(void)
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 	nghttp2_option_set_no_auto_window_update(option, 1);
-	nghttp2_option_set_max_outbound_ack(option, 100);
+	nghttp2_option_set_max_outbound_ack(option, CREDIT_MAX + 1); /* the credit ends a flood of PING and SETTINGS */
 }
 
 void kp_http2_start(struct kp_http_conn *hc)

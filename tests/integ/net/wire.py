@@ -202,8 +202,8 @@ class Client2:
         self.h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(header_encoding="utf-8", validate_outbound_headers=False, normalize_outbound_headers=False)
         )
-        if settings:
-            self.h2.update_settings(settings)
+        self.h2.local_settings.update(settings or {})
+        self.h2.local_settings.acknowledge()
         self.h2.initiate_connection()
         self.events, self.ended = [], False
         self.auto_window = True
@@ -238,6 +238,7 @@ class Client2:
 
     def read(self):
         """What comes next; False at the end of the connection."""
+        assert not self.ended, f"the connection has ended: {self.events[-5:]}"
         data = self.sock.recv(65536)
         if not data:
             self.ended = True
@@ -259,6 +260,8 @@ class Client2:
             found = [e for e in self.events if isinstance(e, kind) and (stream is None or e.stream_id == stream)]
             if found:
                 return found[0]
+            if stream is not None:
+                assert not self.of(stream, h2.events.StreamReset), f"stream {stream} was reset"
             assert time.monotonic() < end and not self.ended, f"no {kind.__name__}: {self.events[-5:]}"
             self.read()
 
