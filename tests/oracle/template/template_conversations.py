@@ -114,6 +114,10 @@ WRITTEN = {
     "no messages": [],
 }
 
+# Tools as templates of before the "function" wrapper take them.
+FLAT = [{"name": "get_weather", "description": "Weather", "parameters": WEATHER["function"]["parameters"],
+         "parameter_definitions": {"city": {"description": "City", "type": "str", "required": True}, "days": {"description": "Days", "type": "int", "required": False}}}]
+
 SETTINGS = {
     "plain": {},
     "generate": {"add_generation_prompt": True},
@@ -124,6 +128,7 @@ SETTINGS = {
     "documents": {"add_generation_prompt": True, "documents": DOCUMENTS, "citation_options": {"mode": "fast"}, "length": "long"},
     "date": {"add_generation_prompt": True, "date_string": "26 Jul 2024", "builtin_tools": ["code_interpreter", "web_search"], "tools_in_user_message": False,
              "tools": [TIME]},
+    "flat tools": {"add_generation_prompt": True, "tools": FLAT, "functions": '[{"name": "f"}]', "datetime": "2026-02-28"},
 }
 
 

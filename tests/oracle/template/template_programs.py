@@ -37,7 +37,7 @@ class Generator:
             return self.r.choice(STRINGS)
         if k < 10:
             return self.r.choice(NUMBERS)
-        return self.pick("true", "false", "none", "[]", "{}", "()", "range(3)", "loop.index", "loop.last", "namespace(a=1)", "dict(a=1)", "loop")
+        return self.pick("true", "false", "none", "[]", "{}", "()", "range(3)", "loop.index", "loop.last", "namespace(a=1)", "dict(a=1)")
 
     # Expressions of a known type mostly evaluate; one in eight operands is anything, so that errors are met too.
 
