@@ -320,11 +320,26 @@ static void *shrink(void *p, size_t bytes)
 	return q ? q : p;
 }
 
+static int check_ids(const struct kp_tokenizer *t, const kp_id *ids, size_t n, struct kp_err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i] >= t->vocab.n || !(t->vocab.tok[ids[i]].flags & KP_TOK_KNOWN)) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"load post-processor token `%u`: no such id", ids[i]);
+		}
+	}
+	return 0;
+}
+
 int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err *err)
 {
 	struct kp_tokenizer *t = b->t;
 	if (t->vocab.n == 0) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "load vocabulary: `0` tokens");
+	}
+	if (check_ids(t, t->prefix, t->n_prefix, err) ||
+		check_ids(t, t->suffix, t->n_suffix, err)) {
+		return -1;
 	}
 	if (finish_added(b, err)) {
 		return -1;

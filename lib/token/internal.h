@@ -26,6 +26,8 @@ typedef void kp_pretok_fn(
 struct kp_pretok {
 	const char *name; /* "gpt2", ... part of the fingerprint */
 	kp_pretok_fn *run;
+	/* Length of the piece that begins at p < end, a character at a time; run gives the same pieces. */
+	size_t (*piece)(const uint8_t *p, const uint8_t *end);
 };
 
 struct kp_tokenizer {
@@ -35,7 +37,7 @@ struct kp_tokenizer {
 	char *blob;             /* bytes of all tokens */
 	struct kp_vocab vocab;
 	struct kp_bpe bpe;
-	struct kp_words words; /* whole pieces that are one token */
+	struct kp_words words;  /* whole pieces that are one token */
 	struct kp_added *added; /* in id order */
 	size_t n_added;
 	struct kp_matcher raw, normalized;

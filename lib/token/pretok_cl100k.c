@@ -136,5 +136,5 @@ static void run_3(struct kp_span *e, const uint8_t *p, const uint8_t *end, const
 	kp_span_run(e, p, end, readable, starts_3, piece_3);
 }
 
-const struct kp_pretok kp_pretok_cl100k_1 = { "cl100k-1", run_1 };
-const struct kp_pretok kp_pretok_cl100k_3 = { "cl100k-3", run_3 };
+const struct kp_pretok kp_pretok_cl100k_1 = { "cl100k-1", run_1, piece_1 };
+const struct kp_pretok kp_pretok_cl100k_3 = { "cl100k-3", run_3, piece_3 };

@@ -136,6 +136,6 @@ static void run_llama(
 	kp_span_run(e, p, end, readable, starts_digits, piece_llama);
 }
 
-const struct kp_pretok kp_pretok_gpt2 = { "gpt2", run_plain };
-const struct kp_pretok kp_pretok_gpt2_digits = { "gpt2-digits", run_digits };
-const struct kp_pretok kp_pretok_smollm = { "smollm", run_llama };
+const struct kp_pretok kp_pretok_gpt2 = { "gpt2", run_plain, piece_plain };
+const struct kp_pretok kp_pretok_gpt2_digits = { "gpt2-digits", run_digits, piece_digits };
+const struct kp_pretok kp_pretok_smollm = { "smollm", run_llama, piece_llama };

@@ -1,0 +1,102 @@
+/* Properties of merging: the three ways give what the obvious one gives, for any vocabulary, also one whose ranks are in no order. */
+#include "tests/unit/token/made.h"
+
+static struct made made;
+
+/* A piece over the letters of the vocabulary, random or of few units. */
+static kp_str random_piece(struct kp_rng *r, size_t n, struct kp_buf *b)
+{
+	static const char *const part[] = { "a", "b", "c", " ", "=", "1", "é", "中", "文", "а",
+		"\n", "z" };
+	size_t base = kp_rng_below(r, KP_LEN(part)), span = 1 + kp_rng_below(r, 4);
+	kp_buf_reset(b);
+	while (b->n < n) {
+		kp_buf_addz(b, part[(base + kp_rng_below(r, span)) % KP_LEN(part)]);
+	}
+	return kp_buf_str(b);
+}
+
+static void all_ways_agree(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_rng r;
+	struct kp_buf b;
+	struct kp_ids want, got;
+	kp_rng_seed(&r, test_seed());
+	kp_buf_init(&b, 1 << 20);
+	kp_ids_init(&want, 1 << 20);
+	kp_ids_init(&got, 1 << 20);
+	for (int v = 0; v < 24; v++) {
+		made_init(&made, &r, 1 + kp_rng_below(&r, 300), v % 3 == 0);
+		struct kp_tokenizer *t = made_load(&made, made_pretoks[0], false, false, "");
+		for (int k = 0; k < 40; k++) {
+			size_t n = k % 10 ? 1 + kp_rng_below(&r, 50) : 200 + kp_rng_below(&r, 400);
+			kp_str piece = random_piece(&r, n, &b);
+			const uint8_t *p = (const uint8_t *)piece.p;
+			kp_ids_reset(&want);
+			made_bpe(&made, piece, &want);
+			kp_ids_reset(&got);
+			assert_int_equal(kp_bpe_heap(&t->bpe, p, piece.n, &got, &err), 0);
+			assert_ids(&got, &want, piece);
+			kp_ids_reset(&got);
+			assert_int_equal(kp_bpe_long(&t->bpe, p, piece.n, &got, &err), 0);
+			assert_ids(&got, &want, piece);
+			if (piece.n <= KP_BPE_SMALL) {
+				kp_ids_reset(&got);
+				assert_true(kp_ids_reserve(&got, piece.n));
+				got.n = kp_bpe_small(&t->bpe, p, piece.n, got.p);
+				assert_ids(&got, &want, piece);
+			}
+		}
+		kp_tokenizer_unref(t);
+		kp_arena_destroy(made.arena);
+	}
+	kp_buf_fini(&b);
+	kp_ids_fini(&want);
+	kp_ids_fini(&got);
+}
+
+/* TK-07: long pieces, by windows and by the queue. */
+static void long_pieces_agree(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_rng r;
+	struct kp_buf b;
+	struct kp_ids want, got;
+	kp_rng_seed(&r, test_seed());
+	kp_buf_init(&b, 1 << 20);
+	kp_ids_init(&want, 1 << 20);
+	kp_ids_init(&got, 1 << 20);
+	for (int v = 0; v < 8; v++) {
+		made_init(&made, &r, 400, v % 2);
+		struct kp_tokenizer *t = made_load(&made, made_pretoks[0], false, false, "");
+		for (int k = 0; k < 6; k++) {
+			kp_str piece = random_piece(&r, 2000 + kp_rng_below(&r, 10000), &b);
+			kp_ids_reset(&want);
+			kp_ids_reset(&got);
+			assert_int_equal(kp_bpe_heap(&t->bpe, (const uint8_t *)piece.p, piece.n,
+						 &want, &err),
+				0);
+			assert_int_equal(
+				kp_bpe_long(&t->bpe, (const uint8_t *)piece.p, piece.n, &got, &err),
+				0);
+			assert_ids(&got, &want, kp_str_sub(piece, 0, 100));
+		}
+		kp_tokenizer_unref(t);
+		kp_arena_destroy(made.arena);
+	}
+	kp_buf_fini(&b);
+	kp_ids_fini(&want);
+	kp_ids_fini(&got);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_ways_agree),
+		cmocka_unit_test(long_pieces_agree),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
