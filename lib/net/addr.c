@@ -53,7 +53,7 @@ static void fill_numeric(struct kp_addr *a)
 int kp_addr_parse(const char *text, struct kp_addr *ret, struct kp_err *err)
 {
 	kp_str s = kp_str_c(text);
-	struct kp_addr a = {.port = 0};
+	struct kp_addr a = { .port = 0 };
 	if (kp_str_starts(s, KP_S("unix:"))) {
 		if (parse_unix(text, kp_str_skip(s, 5), &a, err) < 0) {
 			return -1;

@@ -14,8 +14,6 @@
 #include "net/conn_internal.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -193,7 +191,7 @@ void kp_conn_close(struct kp_conn *c)
 void kp_conn_abort(struct kp_conn *c)
 {
 	if (c && c->fd >= 0) {
-		struct linger reset = {.l_onoff = 1, .l_linger = 0};
+		struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	}
 	kp_conn_close(c);
@@ -595,10 +593,7 @@ struct kp_conn *kp_conn_accepted(struct kp_loop *loop, int fd, struct kp_tls_con
 {
 	struct kp_conn *c = kp_conn_new(loop, ops, user);
 	struct kp_err err;
-	int on = 1;
 	c->state = tls ? KP_CONN_HANDSHAKE : KP_CONN_OPEN;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on,
-		sizeof(on)); /* refused by Unix sockets, harmless */
 	int rc = kp_conn_start(c, fd);
 	if (rc != 0) {
 		close(fd);
@@ -681,7 +676,7 @@ struct kp_loop *kp_conn_loop(const struct kp_conn *c)
 
 kp_str kp_conn_peer(const struct kp_conn *c, char buf[KP_CONN_PEER_MAX])
 {
-	struct sockaddr_storage sa = {.ss_family = AF_UNIX};
+	struct sockaddr_storage sa = { .ss_family = AF_UNIX };
 	socklen_t len = sizeof(sa);
 	if (c->fd >= 0) {
 		getpeername(c->fd, (struct sockaddr *)&sa, &len);

@@ -56,7 +56,7 @@ struct kp_conn_target {
 /* Never NULL: failures come through `closed`, later. Writing may begin at once. */
 struct kp_conn *kp_conn_connect(struct kp_loop *loop, const struct kp_conn_target *target,
 	const struct kp_conn_ops *ops, void *user);
-/* Takes an accepted socket over (non-blocking, close-on-exec). With TLS the handshake has 10 s. */
+/* Takes an accepted socket over (non-blocking, close-on-exec; TCP_NODELAY as inherited from its listener). With TLS the handshake has 10 s. */
 struct kp_conn *kp_conn_accepted(struct kp_loop *loop, int fd, struct kp_tls_context *tls,
 	const struct kp_conn_ops *ops, void *user);
 /* Another protocol takes over (after the first bytes told which). */

@@ -175,7 +175,7 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *foun
 static void resolve(struct kp_conn *c)
 {
 	struct kp_conn_dial *d = c->dial;
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
 	char port[8];
 	snprintf(port, sizeof(port), "%u", d->addr.port);
 	d->lookup.data = c;

@@ -50,7 +50,7 @@ struct kp_conn {
 	int64_t progress_ns;
 	struct kp_timer timer;
 	struct kp_defer defer;
-	struct kp_list finishing; /* in the loop, while FINISHING and LINGER */
+	struct kp_list finishing;  /* in the loop, while FINISHING and LINGER */
 	struct kp_conn_dial *dial; /* until open */
 	struct kp_conn_tls *tls;   /* NULL: cleartext */
 	struct kp_buf *sink;

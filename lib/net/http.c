@@ -4,7 +4,6 @@
 #include "base/clock.h"
 
 #include <stdio.h>
-#include <time.h>
 
 kp_str kp_header_get(const struct kp_header *h, size_t n, kp_str name)
 {
@@ -82,14 +81,11 @@ void kp_http_date(int64_t wall_ns, char buf[KP_HTTP_DATE_MAX])
 	static const char days[7][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
 	static const char months[12][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug",
 		"Sep", "Oct", "Nov", "Dec" };
-	time_t seconds = (time_t)(wall_ns / KP_NS_PER_S);
-	struct tm t;
-	if (!gmtime_r(&seconds, &t)) {
-		t = (struct tm){ .tm_mday = 1, .tm_year = 70, .tm_wday = 4 };
-	}
-	/* The remainders only tell the compiler that nothing is longer than it looks. */
-	snprintf(buf, KP_HTTP_DATE_MAX, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT", days[t.tm_wday % 7],
-		(unsigned)t.tm_mday % 100, months[t.tm_mon % 12],
-		(unsigned)(t.tm_year + 1900) % 10000, (unsigned)t.tm_hour % 100,
-		(unsigned)t.tm_min % 100, (unsigned)t.tm_sec % 100);
+	/* Not gmtime_r: its first call reads the time zone's file, on a loop's thread. */
+	char text[25]; /* "2026-11-29T16:12:06.123Z" */
+	kp_time_rfc3339(wall_ns, text);
+	int64_t day = wall_ns / (86400 * KP_NS_PER_S);
+	int month = (text[5] - '0') * 10 + (text[6] - '0');
+	snprintf(buf, KP_HTTP_DATE_MAX, "%s, %.2s %s %.4s %.8s GMT", days[(day + 4) % 7], text + 8,
+		months[(month + 11) % 12], text, text + 11);
 }

@@ -727,7 +727,8 @@ static void make_callbacks(void)
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 	nghttp2_option_set_no_auto_window_update(option, 1);
-	nghttp2_option_set_max_outbound_ack(option, CREDIT_MAX + 1); /* the credit ends a flood of PING and SETTINGS */
+	nghttp2_option_set_max_outbound_ack(
+		option, CREDIT_MAX + 1); /* the credit ends a flood of PING and SETTINGS */
 }
 
 void kp_http2_start(struct kp_http_conn *hc)

@@ -8,11 +8,13 @@
 struct uv_loop_s;
 struct kp_loop;
 
-struct kp_loop *kp_loop_create(const char *name); /* name: for logs and the watchdog, e.g. "loop-0" */
-void kp_loop_destroy(struct kp_loop *loop);	  /* after run returned; every handle on it must be closed or closing */
+struct kp_loop *kp_loop_create(
+	const char *name); /* name: for logs and the watchdog, e.g. "loop-0" */
+void kp_loop_destroy(struct kp_loop
+		*loop); /* after run returned; every handle on it must be closed or closing */
 /* Until kp_loop_stop. The calling thread becomes the loop's thread. */
 void kp_loop_run(struct kp_loop *loop);
-void kp_loop_stop(struct kp_loop *loop); /* any thread */
+void kp_loop_stop(struct kp_loop *loop);              /* any thread */
 const char *kp_loop_name(const struct kp_loop *loop); /* any thread */
 struct uv_loop_s *kp_loop_uv(struct kp_loop *loop);
 struct kp_mailbox *kp_loop_mailbox(struct kp_loop *loop); /* post from any thread */
@@ -29,7 +31,8 @@ struct kp_timer {
 	size_t heap_index; /* position + 1 in the loop's heap, 0 stopped */
 	void (*fn)(struct kp_timer *t);
 };
-void kp_timer_start(struct kp_loop *loop, struct kp_timer *t, int64_t due_ns, void (*fn)(struct kp_timer *)); /* restarts a running one */
+void kp_timer_start(struct kp_loop *loop, struct kp_timer *t, int64_t due_ns,
+	void (*fn)(struct kp_timer *)); /* restarts a running one */
 void kp_timer_stop(struct kp_loop *loop, struct kp_timer *t);
 
 /* Once, after all I/O callbacks of this iteration (before the loop waits again): this is how what arrives together leaves together. Scheduling a

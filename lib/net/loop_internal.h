@@ -28,7 +28,8 @@ struct kp_loop {
 	heap;             /* smallest due_ns first */
 	int64_t armed_ns; /* what the uv timer waits for, 0: stopped */
 	struct kp_list deferred;
-	struct kp_list finishing; /* connections without an owner that still send their last bytes */
+	struct kp_list
+		finishing; /* connections without an owner that still send their last bytes */
 	int64_t now_ns;
 	bool awake; /* between the first callback of an iteration and the next wait */
 	atomic_int_fast64_t busy_since; /* relaxed: the watchdog only needs a recent value */

@@ -20,9 +20,9 @@ struct kp_tls_context;
 enum kp_stream_end {
 	KP_STREAM_FINISHED = 0,
 	KP_STREAM_CLIENT_GONE, /* connection lost, half-closed before the answer was complete, or the stream reset */
-	KP_STREAM_TIMEOUT,     /* the client sent or took nothing for too long */
-	KP_STREAM_PROTOCOL,    /* malformed or too large body, flood */
-	KP_STREAM_ABORTED,     /* kp_stream_abort, or the server was destroyed */
+	KP_STREAM_TIMEOUT,  /* the client sent or took nothing for too long */
+	KP_STREAM_PROTOCOL, /* malformed or too large body, flood */
+	KP_STREAM_ABORTED,  /* kp_stream_abort, or the server was destroyed */
 };
 
 struct kp_stream_ops {
@@ -42,32 +42,34 @@ struct kp_http_handler {
 };
 
 struct kp_http_limits { /* 0 = the default in parentheses */
-	size_t max_head_bytes;	   /* (64 KiB) request line and headers; 431 beyond, 414 for the target alone */
-	size_t max_target_bytes;   /* (8 KiB) */
-	unsigned max_headers;	   /* (100) */
-	size_t max_body_bytes;	   /* (32 MiB) 413 at once when announced, at the byte when not */
-	int64_t head_timeout_ns;   /* (10 s) from the first byte of a request to the end of its head; 408 */
-	int64_t body_timeout_ns;   /* (30 s) without a byte of an unfinished body; 408 */
-	int64_t idle_timeout_ns;   /* (75 s) between requests */
-	int64_t write_timeout_ns;  /* (60 s) a client that takes nothing while bytes are queued */
-	unsigned max_connections;  /* (20,000) per server; beyond: accepted and closed */
-	unsigned max_streams;	   /* (256) per HTTP/2 connection */
+	size_t max_head_bytes; /* (64 KiB) request line and headers; 431 beyond, 414 for the target alone */
+	size_t max_target_bytes; /* (8 KiB) */
+	unsigned max_headers;    /* (100) */
+	size_t max_body_bytes;   /* (32 MiB) 413 at once when announced, at the byte when not */
+	int64_t head_timeout_ns; /* (10 s) from the first byte of a request to the end of its head; 408 */
+	int64_t body_timeout_ns;  /* (30 s) without a byte of an unfinished body; 408 */
+	int64_t idle_timeout_ns;  /* (75 s) between requests */
+	int64_t write_timeout_ns; /* (60 s) a client that takes nothing while bytes are queued */
+	unsigned max_connections; /* (20,000) per server; beyond: accepted and closed */
+	unsigned max_streams;     /* (256) per HTTP/2 connection */
 	size_t high_water, low_water; /* (256 KiB, 64 KiB) of kp_stream_queued */
 };
 
-struct kp_http_server *kp_http_server_create(struct kp_loop *loop, const struct kp_http_limits *limits, struct kp_tls_context *tls /* or NULL */,
+struct kp_http_server *kp_http_server_create(struct kp_loop *loop,
+	const struct kp_http_limits *limits, struct kp_tls_context *tls /* or NULL */,
 	const struct kp_http_handler *handler);
 /* "127.0.0.1:8080", "[::1]:0"; *ret_port is the real port. Repeatable. SO_REUSEPORT is set. */
-int kp_http_server_listen(struct kp_http_server *s, const char *address, uint16_t *ret_port, struct kp_err *err) KP_MUST_USE;
+int kp_http_server_listen(struct kp_http_server *s, const char *address, uint16_t *ret_port,
+	struct kp_err *err) KP_MUST_USE;
 /* Stops accepting, closes idle connections, tells the others (Connection: close, GOAWAY) and lets their streams finish. */
 void kp_http_server_drain(struct kp_http_server *s);
 /* What this server did so far; relaxed atomics, any thread may read while the server lives. */
 enum kp_http_refused {
 	KP_HTTP_REFUSED_MALFORMED = 0, /* 400, 417, 501, 505 */
-	KP_HTTP_REFUSED_HEAD,	       /* 431, 414 */
-	KP_HTTP_REFUSED_BODY,	       /* 413 */
-	KP_HTTP_REFUSED_SLOW,	       /* 408, or a client that takes nothing */
-	KP_HTTP_REFUSED_FLOOD,	       /* an HTTP/2 connection ended for what it sent */
+	KP_HTTP_REFUSED_HEAD,          /* 431, 414 */
+	KP_HTTP_REFUSED_BODY,          /* 413 */
+	KP_HTTP_REFUSED_SLOW,          /* 408, or a client that takes nothing */
+	KP_HTTP_REFUSED_FLOOD,         /* an HTTP/2 connection ended for what it sent */
 	KP_HTTP_REFUSED_CONNECTIONS,   /* beyond max_connections, or no descriptor left */
 	KP_HTTP_REFUSED_N
 };
@@ -83,7 +85,8 @@ void kp_http_server_destroy(struct kp_http_server *s, void (*done)(void *), void
 
 void kp_stream_accept(struct kp_stream *s, const struct kp_stream_ops *ops, void *user);
 /* Head of the answer. content_length -1: chunked or HTTP/2 framing, as the version needs; `date` and framing headers are added. */
-void kp_stream_respond(struct kp_stream *s, int status, const struct kp_header *headers, size_t n, int64_t content_length);
+void kp_stream_respond(struct kp_stream *s, int status, const struct kp_header *headers, size_t n,
+	int64_t content_length);
 /* Queues a copy; leaves with everything else queued in this iteration of the loop (or earlier once 64 KiB are there). */
 void kp_stream_write(struct kp_stream *s, kp_str bytes);
 void kp_stream_finish(struct kp_stream *s);
@@ -95,6 +98,7 @@ void kp_stream_abort(struct kp_stream *s);
 void kp_stream_pause(struct kp_stream *s, bool paused);
 size_t kp_stream_queued(const struct kp_stream *s); /* bytes not yet handed to the kernel */
 /* Respond, write and finish in one. */
-void kp_stream_reply(struct kp_stream *s, int status, const struct kp_header *headers, size_t n, kp_str body);
+void kp_stream_reply(
+	struct kp_stream *s, int status, const struct kp_header *headers, size_t n, kp_str body);
 
 #endif

@@ -9,12 +9,15 @@
 struct kp_tls_context;
 
 struct kp_tls_opts {
-	const char *cert_file, *key_file; /* PEM chain and key; NULL for a client without certificate */
-	const char *ca_file;		  /* PEM bundle that verifies the other side; NULL: the system's for clients, none for servers */
-	bool require_peer_cert;		  /* servers: the handshake fails without a valid client certificate */
-	bool insecure;			  /* clients: do not verify (never the default) */
+	const char *cert_file,
+		*key_file; /* PEM chain and key; NULL for a client without certificate */
+	const char *
+		ca_file; /* PEM bundle that verifies the other side; NULL: the system's for clients, none for servers */
+	bool require_peer_cert; /* servers: the handshake fails without a valid client certificate */
+	bool insecure;          /* clients: do not verify (never the default) */
 };
-struct kp_tls_context *kp_tls_server(const struct kp_tls_opts *o, struct kp_err *err) KP_MUST_USE; /* NULL: err is set */
+struct kp_tls_context *kp_tls_server(
+	const struct kp_tls_opts *o, struct kp_err *err) KP_MUST_USE; /* NULL: err is set */
 struct kp_tls_context *kp_tls_client(const struct kp_tls_opts *o, struct kp_err *err) KP_MUST_USE;
 struct kp_tls_context *kp_tls_ref(struct kp_tls_context *c);
 void kp_tls_unref(struct kp_tls_context *c);
