@@ -186,7 +186,8 @@ FILTER(attr)
 
 /* --- sorted --------------------------------------------------------------------------------------------------------------------------- */
 
-/* The sort keys of items: the attribute (or several, separated by commas), lower case unless case_sensitive. */
+/* The sort keys of items: the attribute (multi: a list of one or several, separated by commas, which compares as lists do:
+   equal ones before ordered ones), lower case unless case_sensitive. */
 static int sort_keys(struct kp_interp *I, const struct kp_tv *items, uint32_t n,
 	const struct kp_tv *attribute, const struct kp_tv *missing, bool case_sensitive, bool multi,
 	struct kp_tv **ret)
@@ -195,15 +196,15 @@ static int sort_keys(struct kp_interp *I, const struct kp_tv *items, uint32_t n,
 	if (!keys) {
 		return -1;
 	}
-	multi = multi && attribute->type == KP_TV_STR &&
-		kp_str_find_char(kp_tv_bytes(attribute), ',') >= 0;
+	bool several = multi && attribute->type == KP_TV_STR &&
+		       kp_str_find_char(kp_tv_bytes(attribute), ',') >= 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct kp_tv part[16];
 		uint32_t n_parts = 0;
-		kp_str rest = multi ? kp_tv_bytes(attribute) : KP_STR_NULL, name;
+		kp_str rest = several ? kp_tv_bytes(attribute) : KP_STR_NULL, name;
 		do {
 			struct kp_tv path = *attribute;
-			if (multi && kp_str_split(&rest, ',', &name)) {
+			if (several && kp_str_split(&rest, ',', &name)) {
 				path = kp_tv_str(name, attribute->origin);
 			}
 			if (n_parts == KP_LEN(part)) {
@@ -215,7 +216,7 @@ static int sort_keys(struct kp_interp *I, const struct kp_tv *items, uint32_t n,
 				return -1;
 			}
 			n_parts++;
-		} while (multi && rest.p);
+		} while (several && rest.p);
 		keys[i] = part[0];
 		if (multi && kp_tpl_list_new(I, KP_TV_LIST, part, n_parts, &keys[i])) {
 			return -1;

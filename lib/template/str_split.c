@@ -226,6 +226,7 @@ int kp_tpl_str_partition(struct kp_interp *I, const struct kp_tv *s, const struc
 		r = part(&p, 0, at) || part(&p, at, at + by.n) || part(&p, at + by.n, t.n);
 		if (!r) {
 			p.items[1] = *sep; /* Python gives back the argument */
+			p.items[1].flags |= s->flags & KP_TVF_MARKUP;
 		}
 	}
 	if (r) {

@@ -138,6 +138,7 @@ l|first, l|last, el|first is defined, el|last is defined, s|first, s|last, d|fir
 (l|map('string'))|last
 l|sort, ls|sort, ls|sort(case_sensitive=true), l|sort(reverse=true), users|sort(attribute='age')|map(attribute='name')|list, users|sort(attribute='age,name')|map(attribute='name')|list, users|sort(true, attribute='name')|map(attribute='name')|join, 'hello'|sort|join, [[2, 'a'], [1, 'b']]|sort, [(1, 'b'), (1, 'a')]|sort(attribute='1'), d|sort
 mixed|sort
+[none, none]|sort, [undefd, undefd2]|sort, ['a', 'b']|sort(attribute='x'), [{'b': 1}, {'a': 2}]|sort(attribute='zz,yy'), ('Hello'|e).partition('l'), ('Hello'|e).split('l'), [[none, 1], [none, 0]]|sort
 d|dictsort, d|dictsort(true), {'b': 1, 'A': 3, 'c': 2}|dictsort, {'b': 1, 'A': 3, 'c': 2}|dictsort(true), {'b': 1, 'A': 3, 'c': 2}|dictsort(by='value'), {'b': 1, 'A': 3, 'c': 2}|dictsort(false, 'value', true), ed|dictsort
 {'a': 1}|dictsort(by='x')
 l|dictsort

@@ -218,8 +218,8 @@ static void test_recursion(void **state)
 	(void)state;
 	static const char *const sources[] = {
 		"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-		"{% macro m(x) %}{% for i in [1] recursive %}{% if true %}{% set z %}{{ ('a' ~ m([[x]]|map('first')|list))|upper }}"
-		"{% endset %}{% endif %}{% endfor %}{% endmacro %}{{ m(1) }}",
+		("{% macro m(x) %}{% for i in [1] recursive %}{% if true %}{% set z %}{{ ('a' ~ m([[x]]|map('first')|list))|upper }}"
+		 "{% endset %}{% endif %}{% endfor %}{% endmacro %}{{ m(1) }}"),
 		"{% for n in [1] recursive %}{{ loop([1]) }}{% endfor %}",
 		"{% macro m(x=m()) %}{% endmacro %}{{ m() }}",
 		"{% macro m() %}{{ [[[[[[[[[[[[m()]]]]]]]]]]]] }}{% endmacro %}{{ m() }}",
