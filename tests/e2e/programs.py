@@ -1,5 +1,5 @@
 """The programs of the end to end tests, each a child process on a free port of the loopback interface. What they print goes to
-a file of build/test/e2e; they are stopped by their process id."""
+a file of build/test/e2e ($KP_LOGS); they are stopped by their process id."""
 
 import json
 import os
@@ -14,7 +14,8 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KP_BUILD", "build/release")
-LOGS = ROOT / "build/test/e2e"
+LOGS = ROOT / os.environ.get("KP_LOGS", "build/test/e2e")
+QWEN3_TOKENS = 151669  # ids of its tokenizer
 ASAN = BUILD.name == "asan"
 PATIENCE = 60.0  # seconds until something that must happen counts as missing; the machine may be busy
 
@@ -43,7 +44,9 @@ class Program:
         self.env = {**os.environ, **(env or {})}
         self.status = None
         with open(self.log, "wb") as out:
-            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.env)
+            self.process = subprocess.Popen(
+                self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.env
+            )
         self.pid = self.process.pid
 
     def text(self):
@@ -54,7 +57,9 @@ class Program:
 
         def look():
             found = re.search(pattern, self.text())
-            assert found or self.process.poll() is None, f"{self.name} ended ({self.process.poll()}):\n{self.text()[-3000:]}"
+            assert found or self.process.poll() is None, (
+                f"{self.name} ended ({self.process.poll()}):\n{self.text()[-3000:]}"
+            )
             return found
 
         return wait_until(look, f"`{pattern}` in {self.log}", timeout)
@@ -80,7 +85,9 @@ class Program:
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"{self.name} does not end after SIGTERM: {self.log}") from None
-        assert self.status == expect, f"{self.name} ended with {self.status}, not {expect}:\n{self.text()[-3000:]}"
+        assert self.status == expect, (
+            f"{self.name} ended with {self.status}, not {expect}:\n{self.text()[-3000:]}"
+        )
 
     def rss(self):
         """Resident memory in KiB."""
@@ -104,7 +111,8 @@ class Sim(Program):
             self.events_file.unlink(missing_ok=True)
         self.options = options
         super().__init__(
-            "sim", [BUILD / "bin/sim-engine", "--listen", f"127.0.0.1:{port}", "--log", self.events_file, *options]
+            "sim",
+            [BUILD / "bin/sim-engine", "--listen", f"127.0.0.1:{port}", "--log", self.events_file, *options],
         )
         self.port = int(self.wait_for(r"ready on 127\.0\.0\.1:(\d+)\n")[1])
         self.address = f"127.0.0.1:{self.port}"
@@ -120,14 +128,18 @@ class Sim(Program):
         text = self.events_file.read_text()
         found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
         return [
-            e for e in found
-            if (event is None or e["event"] == event) and (request_id is None or e["request_id"].startswith(request_id))
+            e
+            for e in found
+            if (event is None or e["event"] == event)
+            and (request_id is None or e["request_id"].startswith(request_id))
         ]
 
     def wait_event(self, event, request_id=None, count=1, timeout=PATIENCE):
         """The first `count` such events."""
-        enough = lambda: (found if len(found := self.events(event, request_id)) >= count else None)
-        return wait_until(enough, f"{count} events {event!r} of {request_id!r} in {self.events_file}", timeout)
+        enough = lambda: found if len(found := self.events(event, request_id)) >= count else None
+        return wait_until(
+            enough, f"{count} events {event!r} of {request_id!r} in {self.events_file}", timeout
+        )
 
 
 class Demo(Program):
@@ -135,7 +147,9 @@ class Demo(Program):
 
     def __init__(self, *options):
         super().__init__(
-            "demo", [ROOT / "hack/demo-engine", "--listen", "127.0.0.1:0", *options], env={"KELPIE_PYTHON": sys.executable}
+            "demo",
+            [ROOT / "hack/demo-engine", "--listen", "127.0.0.1:0", *options],
+            env={"KELPIE_PYTHON": sys.executable},
         )
         self.port = int(self.wait_for(r"ready on 127\.0\.0\.1:(\d+)\n")[1])
         self.address = f"127.0.0.1:{self.port}"
@@ -149,8 +163,11 @@ class Llama:
         LOGS.mkdir(parents=True, exist_ok=True)
         with open(LOGS / "llama.log", "wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, script, str(model), str(context)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=errors, text=True,
+                [sys.executable, script, str(model), str(context)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
         self.address = self.process.stdout.readline().strip()
 
@@ -203,18 +220,33 @@ class Gateway(Program):
     """kelpie-sidecar with a manifest of its own."""
 
     def __init__(self, text, *options, wrapper=(), ready=True, loops=2, listen=("127.0.0.1:0",)):
+        """text: a manifest's, or a folder of manifests."""
         LOGS.mkdir(parents=True, exist_ok=True)
-        self.manifest = LOGS / f"{Program.count + 1:03}-gateway.yaml"
-        self.manifest.write_text(text)
+        self.manifest = text
+        if isinstance(text, str):
+            self.manifest = LOGS / f"{Program.count + 1:03}-gateway.yaml"
+            self.manifest.write_text(text)
         super().__init__(
             "gateway",
             [
-                *wrapper, BUILD / "bin/kelpie-sidecar", "--manifests", self.manifest, "--admin-listen", "127.0.0.1:0",
-                "--log-format", "json", "--loops", loops, *(w for a in listen for w in ("--listen", a)), *options,
+                *wrapper,
+                BUILD / "bin/kelpie-sidecar",
+                "--manifests",
+                self.manifest,
+                "--admin-listen",
+                "127.0.0.1:0",
+                "--log-format",
+                "json",
+                "--loops",
+                loops,
+                *(w for a in listen for w in ("--listen", a)),
+                *options,
             ],
         )
         self.admin = int(self.wait_for(r'"msg":"admin listening","port":(\d+)')[1])
-        self.ports = [int(p) for p in re.findall(r'"msg":"listening","address":"127\.0\.0\.1:(\d+)"', self.text())]
+        self.ports = [
+            int(p) for p in re.findall(r'"msg":"listening","address":"127\.0\.0\.1:(\d+)"', self.text())
+        ]
         self.port = self.ports[0]
         self.url = f"http://127.0.0.1:{self.port}"
         if ready:
@@ -235,7 +267,9 @@ class Gateway(Program):
 
     def wait_ready(self, timeout=PATIENCE):
         def ready():
-            assert self.process.poll() is None, f"the gateway ended ({self.process.poll()}):\n{self.text()[-3000:]}"
+            assert self.process.poll() is None, (
+                f"the gateway ended ({self.process.poll()}):\n{self.text()[-3000:]}"
+            )
             return self.ask("/readyz")[0] == 200
 
         wait_until(ready, f"readiness of the gateway: {self.log}", timeout)

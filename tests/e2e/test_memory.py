@@ -12,21 +12,38 @@ from wire import CHAT, COMPLETIONS, both, call
 FOUND = 99  # exit status
 
 
-@pytest.mark.skipif(ASAN, reason="a program built with AddressSanitizer checks itself and does not run under valgrind")
+@pytest.mark.skipif(
+    ASAN, reason="a program built with AddressSanitizer checks itself and does not run under valgrind"
+)
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed: hack/deps test")
 def test_valgrind(start, smollm2_zip, llama):
     sim = start(Sim, "--vocab", 49152, "--tokenizer-zip", smollm2_zip)
     valgrind = (
-        "valgrind", "--leak-check=full", "--show-leak-kinds=definite,indirect,possible", "--num-callers=30",
-        "--errors-for-leak-kinds=definite,indirect,possible", f"--error-exitcode={FOUND}", "--track-fds=yes",
+        "valgrind",
+        "--leak-check=full",
+        "--show-leak-kinds=definite,indirect,possible",
+        "--num-callers=30",
+        "--errors-for-leak-kinds=definite,indirect,possible",
+        f"--error-exitcode={FOUND}",
+        "--track-fds=yes",
     )
     gateway = start(Gateway, manifest(engine("sim", sim.port)), wrapper=valgrind, loops=1)
     prompt = llama("/tokenize", content="A prompt: é 🚀", parse_special=True, add_special=True)["tokens"]
-    answer = both(gateway.port, COMPLETIONS, {"model": "m", "prompt": "A prompt: é 🚀", "max_tokens": 30, "seed": 4, "logprobs": 2})
+    answer = both(
+        gateway.port,
+        COMPLETIONS,
+        {"model": "m", "prompt": "A prompt: é 🚀", "max_tokens": 30, "seed": 4, "logprobs": 2},
+    )
     expected = ask_engine(sim.address, prompt, max_tokens=30, seed=4, logprobs=2)
     assert answer["usage"]["prompt_tokens"] == len(prompt)
     assert len(answer["choices"][0]["logprobs"]["tokens"]) == len(expected.ids) == 30
-    chat = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 20, "n": 2, "stop": ["qqqqq"]}
+    chat = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hello"}],
+        "max_tokens": 20,
+        "n": 2,
+        "stop": ["qqqqq"],
+    }
     assert len(both(gateway.port, CHAT, chat)["choices"]) == 2
     assert call(gateway.port, CHAT, b'{"model":').status == 400
     assert call(gateway.port, CHAT, {**chat, "model": "nobody"}).status == 404

@@ -4,22 +4,17 @@ Every answer is asked for whole and streamed, and both must be the same."""
 
 import concurrent.futures
 import itertools
-import json
 import random
-import re
-import socket
-import ssl
 import struct
-import subprocess
 import urllib.parse
 
 import openai
 import pytest
 from oracles import ask_engine
-from programs import Gateway, Sim, engine, manifest, wait_until
-from wire import CHAT, COMPLETIONS, Http2, Joined, both, call, split_events, stream
+from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest
+from wire import CHAT, COMPLETIONS, Joined, both, call, stream
 
-VOCAB, EOS, CONTEXT = 151669, 151645, 4096
+EOS, CONTEXT = 151645, 4096
 
 CONVERSATIONS = [
     [{"role": "user", "content": "What is 2+2?"}],
@@ -126,10 +121,18 @@ def test_chat_logprobs_of_a_real_model(client, demo, llama):
     text = llama("/apply-template", messages=messages)["prompt"]
     ids = llama("/tokenize", content=text, parse_special=True)["tokens"]
     theirs = llama(
-        "/completion", prompt=ids, n_predict=8, temperature=0, n_probs=3, cache_prompt=False, return_tokens=True
+        "/completion",
+        prompt=ids,
+        n_predict=8,
+        temperature=0,
+        n_probs=3,
+        cache_prompt=False,
+        return_tokens=True,
     )["completion_probabilities"]
     ask = {"model": "smollm2-135m", "messages": messages, "temperature": 0, "max_tokens": 8}
-    whole = lambda: client.chat.completions.create(**ask, logprobs=True, top_logprobs=3).choices[0].logprobs.content
+    whole = lambda: (
+        client.chat.completions.create(**ask, logprobs=True, top_logprobs=3).choices[0].logprobs.content
+    )
     whole()  # from now on the engine has the prompt in its cache
     ours = whole()
     engines = ask_engine(demo.address, ids, temperature=0, max_tokens=8, logprobs=3)
@@ -174,13 +177,24 @@ def test_the_sdk_understands_models_and_errors(client):
 @pytest.fixture(scope="module")
 def sim(start_shared):
     return start_shared(
-        Sim, "--vocab", VOCAB, "--max-context", CONTEXT, "--eos", f"{EOS},151643", "--log-ids", "--model", "qwen3"
+        Sim,
+        "--vocab",
+        QWEN3_TOKENS,
+        "--max-context",
+        CONTEXT,
+        "--eos",
+        f"{EOS},151643",
+        "--log-ids",
+        "--model",
+        "qwen3",
     )
 
 
 @pytest.fixture(scope="module")
 def gateway(sim, start_shared, qwen3_path):
-    return start_shared(Gateway, manifest(engine("sim", sim.port, path=qwen3_path, aliases=["group/other-name"])))
+    return start_shared(
+        Gateway, manifest(engine("sim", sim.port, path=qwen3_path, aliases=["group/other-name"]))
+    )
 
 
 @pytest.fixture
@@ -189,7 +203,16 @@ def scripted(start, qwen3_path, token_file):
 
     def make(ids, *options):
         sim = start(
-            Sim, "--vocab", VOCAB, "--max-context", CONTEXT, "--eos", f"{EOS},151643", "--tokens", token_file(ids), *options
+            Sim,
+            "--vocab",
+            QWEN3_TOKENS,
+            "--max-context",
+            CONTEXT,
+            "--eos",
+            f"{EOS},151643",
+            "--tokens",
+            token_file(ids),
+            *options,
         )
         gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)))
         gateway.sim = sim
@@ -231,7 +254,9 @@ def test_qwen3_ids_are_hugging_faces(gateway, sim, qwen3, number):
         expected = qwen3.chat_ids(as_strings(messages), **kwargs)
         ours = call(gateway.port, "/v1/tokenize", {"model": "m", "messages": messages, **extra})
         assert ours.status == 200 and ours.json()["tokens"] == expected, extra
-        answer = call(gateway.port, CHAT, {"model": "m", "messages": messages, "max_tokens": 1, **extra}).json()
+        answer = call(
+            gateway.port, CHAT, {"model": "m", "messages": messages, "max_tokens": 1, **extra}
+        ).json()
         assert ids_sent(sim, answer["id"]) == [expected]
         assert answer["usage"]["prompt_tokens"] == len(expected)
 
@@ -258,19 +283,24 @@ def test_text_of_any_tokens_is_hugging_faces(gateway, sim, qwen3):
         tokens = ask_engine(sim.address, prompt, max_tokens=40, seed=seed)
         for skip in (True, False):
             answer = both(
-                gateway.port, COMPLETIONS,
+                gateway.port,
+                COMPLETIONS,
                 {"model": "m", "prompt": prompt, "max_tokens": 40, "seed": seed, "skip_special_tokens": skip},
             )
             expected = qwen3.decode(tokens.ids, skip)
             assert answer["choices"][0]["text"] == expected, (seed, tokens.ids)
             assert answer["usage"] == {
-                "prompt_tokens": len(prompt), "completion_tokens": 40, "total_tokens": len(prompt) + 40,
+                "prompt_tokens": len(prompt),
+                "completion_tokens": 40,
+                "total_tokens": len(prompt) + 40,
                 "prompt_tokens_details": {"cached_tokens": 0},
             }
         broken += "\ufffd" in expected
         messages = [{"role": "user", "content": f"seed {seed}"}]
         tokens = ask_engine(sim.address, qwen3.chat_ids(messages), max_tokens=40, seed=seed)
-        answer = both(gateway.port, CHAT, {"model": "m", "messages": messages, "max_tokens": 40, "seed": seed})
+        answer = both(
+            gateway.port, CHAT, {"model": "m", "messages": messages, "max_tokens": 40, "seed": seed}
+        )
         assert answer["choices"][0]["message"]["content"] == qwen3.decode(tokens.ids)
         assert answer["choices"][0]["finish_reason"] == "length"
     assert broken > 10
@@ -326,7 +356,12 @@ def test_stop_strings_at_every_place(scripted, qwen3, pieces):
     gateway = scripted(ids)
 
     def check(stops, include):
-        body = {"model": "m", "prompt": "x", "max_tokens": len(ids), "stop": stops if len(stops) > 1 else stops[0]}
+        body = {
+            "model": "m",
+            "prompt": "x",
+            "max_tokens": len(ids),
+            "stop": stops if len(stops) > 1 else stops[0],
+        }
         body |= {"include_stop_str_in_output": True} if include else {}
         answer = both(gateway.port, COMPLETIONS, body)
         choice, used = answer["choices"][0], answer["usage"]["completion_tokens"]
@@ -353,7 +388,12 @@ def test_stop_strings_in_chat_and_in_each_choice(scripted, qwen3):
     """Each choice of the sim engine begins where its index says; stops are looked for in each."""
     ids = byte_tokens(qwen3, TEXT)
     gateway = scripted(ids)
-    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": len(ids), "stop": ["ends"]}
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "x"}],
+        "max_tokens": len(ids),
+        "stop": ["ends"],
+    }
     answer = both(gateway.port, CHAT, body)
     assert answer["choices"][0]["message"]["content"] == TEXT[: TEXT.index("ends")]
     assert answer["choices"][0]["stop_reason"] == "ends"
@@ -365,7 +405,11 @@ def test_stop_strings_in_chat_and_in_each_choice(scripted, qwen3):
 def test_a_matched_stop_string_stops_the_engine(scripted, qwen3):
     gateway = scripted(byte_tokens(qwen3, TEXT), "--itl-ms", 5)
     for body in ({}, {"stream": True}):
-        answer = call(gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", "max_tokens": 3000, "stop": "año", **body})
+        answer = call(
+            gateway.port,
+            COMPLETIONS,
+            {"model": "m", "prompt": "x", "max_tokens": 3000, "stop": "año", **body},
+        )
         assert answer.status == 200
     cancelled = gateway.sim.wait_event("cancelled", count=2)
     assert all(e["after"] < 60 for e in cancelled)
@@ -416,7 +460,10 @@ def test_max_tokens(gateway, sim, qwen3):
         ({"max_tokens": CONTEXT - prompt}, CONTEXT - prompt),
     ):
         answer = both(gateway.port, CHAT, {**body, **extra})
-        assert answer["usage"]["completion_tokens"] == expected and answer["choices"][0]["finish_reason"] == "length"
+        assert (
+            answer["usage"]["completion_tokens"] == expected
+            and answer["choices"][0]["finish_reason"] == "length"
+        )
     refused = call(gateway.port, CHAT, {**body, "max_tokens": CONTEXT - prompt + 1})
     assert refused.status == 400 and refused.error["code"] == "context_length_exceeded"
     # OpenAI's default for the older API.
@@ -426,15 +473,22 @@ def test_max_tokens(gateway, sim, qwen3):
 def test_choices_have_seeds_that_count_up(gateway, sim, qwen3):
     messages = [{"role": "user", "content": "Several"}]
     ids = qwen3.chat_ids(messages)
-    answer = both(gateway.port, CHAT, {"model": "m", "messages": messages, "n": 4, "seed": 40, "max_tokens": 20})
+    answer = both(
+        gateway.port, CHAT, {"model": "m", "messages": messages, "n": 4, "seed": 40, "max_tokens": 20}
+    )
     texts = [c["message"]["content"] for c in answer["choices"]]
-    assert texts == [qwen3.decode(ask_engine(sim.address, ids, seed=40 + i, max_tokens=20).ids) for i in range(4)]
+    assert texts == [
+        qwen3.decode(ask_engine(sim.address, ids, seed=40 + i, max_tokens=20).ids) for i in range(4)
+    ]
     assert len(set(texts)) == 4
     # The prompt counts once.
     assert answer["usage"]["prompt_tokens"] == len(ids) and answer["usage"]["completion_tokens"] == 80
     # Seeds beyond 32 bits and below zero are taken, and tell apart.
     seeds = [-1, -(2**40), 2**40, 2**63 - 1, -(2**63), 12345678901234567]
-    seen = {both(gateway.port, COMPLETIONS, {"model": "m", "prompt": "s", "seed": s})["choices"][0]["text"] for s in seeds}
+    seen = {
+        both(gateway.port, COMPLETIONS, {"model": "m", "prompt": "s", "seed": s})["choices"][0]["text"]
+        for s in seeds
+    }
     assert len(seen) == len(seeds)
 
 
@@ -445,14 +499,20 @@ def test_prompt_arrays(gateway, sim, qwen3):
     second = [qwen3.decode(ask_engine(sim.address, i, seed=6, max_tokens=8).ids) for i in ids]
     body = {"model": "m", "seed": 5, "max_tokens": 8}
     for prompt, expected in (
-        (texts[0], alone[:1]), (texts, alone), (ids[1], alone[1:2]), (ids, alone), ([texts[2]], alone[2:]),
+        (texts[0], alone[:1]),
+        (texts, alone),
+        (ids[1], alone[1:2]),
+        (ids, alone),
+        ([texts[2]], alone[2:]),
         ([texts[0], ids[1]], alone[:2]),
     ):
         answer = both(gateway.port, COMPLETIONS, {**body, "prompt": prompt})
         assert [c["text"] for c in answer["choices"]] == expected
         assert answer["usage"]["completion_tokens"] == 8 * len(expected)
     answer = both(gateway.port, COMPLETIONS, {**body, "prompt": texts, "n": 2})
-    assert [c["text"] for c in answer["choices"]] == [t for pair in zip(alone, second, strict=True) for t in pair]
+    assert [c["text"] for c in answer["choices"]] == [
+        t for pair in zip(alone, second, strict=True) for t in pair
+    ]
     assert answer["usage"]["prompt_tokens"] == sum(map(len, ids))
     many = [f"number {i}" for i in range(128)]
     answer = both(gateway.port, COMPLETIONS, {**body, "prompt": many, "max_tokens": 2})
@@ -496,7 +556,11 @@ def test_chat_logprobs_are_the_engines(gateway, sim, qwen3, top):
 def test_completion_logprobs_are_the_engines(gateway, sim, qwen3, top):
     prompt = qwen3.encode(f"likely {top}")
     tokens = ask_engine(sim.address, prompt, seed=3, max_tokens=24, logprobs=top)
-    answer = both(gateway.port, COMPLETIONS, {"model": "m", "prompt": prompt, "seed": 3, "max_tokens": 24, "logprobs": top})
+    answer = both(
+        gateway.port,
+        COMPLETIONS,
+        {"model": "m", "prompt": prompt, "seed": 3, "max_tokens": 24, "logprobs": top},
+    )
     got = answer["choices"][0]["logprobs"]
     assert list(got) == ["tokens", "token_logprobs", "top_logprobs", "text_offset"]
     text = lambda token: shown(qwen3.token_bytes(token))
@@ -515,7 +579,9 @@ def test_text_offsets_count_characters(scripted, qwen3):
     text = "One two, three: naïve café."
     ids = qwen3.encode(text)
     gateway = scripted(ids)
-    answer = both(gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", "max_tokens": len(ids), "logprobs": 0})
+    answer = both(
+        gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", "max_tokens": len(ids), "logprobs": 0}
+    )
     got = answer["choices"][0]["logprobs"]
     assert "".join(got["tokens"]) == text
     assert got["text_offset"] == [len("".join(got["tokens"][:i])) for i in range(len(ids))]
@@ -542,7 +608,9 @@ def test_models(gateway):
     models = {m["id"]: m for m in answer["data"]}
     assert set(models) == {"m", "group/other-name"}
     for name, model in models.items():
-        assert model["object"] == "model" and isinstance(model["created"], int) and model["owned_by"] == "kelpie"
+        assert (
+            model["object"] == "model" and isinstance(model["created"], int) and model["owned_by"] == "kelpie"
+        )
         assert model["max_model_len"] == CONTEXT and model["root"] == "m"
         assert model["parent"] == (None if name == "m" else "m")
         for path in {urllib.parse.quote(name, safe=""), urllib.parse.quote(name)}:
@@ -555,7 +623,9 @@ def test_models(gateway):
 
 def test_tokenize_and_back(gateway, qwen3):
     pick = random.Random(7)
-    alphabet = "abc ABC 012 \n\t.,'’é ñ ß 中文 日本 한글 🚀 👩\u200d🚀 \u0301 \u200b \u00a0 <|im_end|> <think>"
+    alphabet = (
+        "abc ABC 012 \n\t.,'’é ñ ß 中文 日本 한글 🚀 👩\u200d🚀 \u0301 \u200b \u00a0 <|im_end|> <think>"
+    )
     texts = ["", " ", "\n\n\n", TEXT, "<|im_start|>user", "\u0000nul", "a" * 3000]
     texts += ["".join(pick.choices(alphabet, k=pick.randint(1, 60))) for _ in range(60)]
     for text in texts:
@@ -567,15 +637,31 @@ def test_tokenize_and_back(gateway, qwen3):
         for path in ("/v1/detokenize", "/detokenize"):
             back = call(gateway.port, path, {"model": "m", "tokens": expected}).json()
         assert back == {"prompt": qwen3.decode(expected, skip_special=False)}
-    answer = call(gateway.port, "/v1/tokenize", {"model": "m", "prompt": "é🚀", "return_token_strs": True}).json()
+    answer = call(
+        gateway.port, "/v1/tokenize", {"model": "m", "prompt": "é🚀", "return_token_strs": True}
+    ).json()
     assert answer["token_strs"] == [shown(qwen3.token_bytes(t)) for t in answer["tokens"]]
 
 
 def test_names_and_nulls(gateway):
     """An alias is answered with the name that was asked for; null is the same as nothing."""
     nulls = dict.fromkeys(
-        ["temperature", "top_p", "n", "stop", "seed", "max_tokens", "logit_bias", "logprobs", "stream_options", "user",
-         "tools", "response_format", "presence_penalty", "stream"]
+        [
+            "temperature",
+            "top_p",
+            "n",
+            "stop",
+            "seed",
+            "max_tokens",
+            "logit_bias",
+            "logprobs",
+            "stream_options",
+            "user",
+            "tools",
+            "response_format",
+            "presence_penalty",
+            "stream",
+        ]
     )
     body = {"messages": [{"role": "user", "content": "x", "name": None}], "max_completion_tokens": 2}
     answer = call(gateway.port, CHAT, {"model": "group/other-name", **body, **nulls})
@@ -587,12 +673,14 @@ def test_names_and_nulls(gateway):
 
 
 def test_many_streams_at_once(start, sim, qwen3, qwen3_path):
-    paced = start(Sim, "--vocab", VOCAB, "--eos", f"{EOS},151643", "--itl-ms", 2)
+    paced = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", f"{EOS},151643", "--itl-ms", 2)
     gateway = start(Gateway, manifest(engine("sim", paced.port, path=qwen3_path)))
 
     def one(number):
         prompt = qwen3.encode(f"stream {number}")
-        with stream(gateway.port, COMPLETIONS, {"model": "m", "prompt": prompt, "max_tokens": 50, "seed": number}) as s:
+        with stream(
+            gateway.port, COMPLETIONS, {"model": "m", "prompt": prompt, "max_tokens": 50, "seed": number}
+        ) as s:
             joined = Joined(s, chat=False)
             assert s.done
         return joined.text[0], prompt
@@ -601,88 +689,3 @@ def test_many_streams_at_once(start, sim, qwen3, qwen3_path):
         answers = list(threads.map(one, range(96)))
     for number, (text, prompt) in enumerate(answers):
         assert text == qwen3.decode(ask_engine(sim.address, prompt, max_tokens=50, seed=number).ids), number
-
-
-# --- the rest of what clients and operators see ---------------------------------------------------------------------
-
-
-def test_http2_and_tls(start, sim, qwen3, qwen3_path, tmp_path):
-    """The same answers over HTTP/1.1 and HTTP/2, with TLS and without."""
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=x",
-         "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key], check=True, capture_output=True,
-    )
-    text = manifest(engine("sim", sim.port, path=qwen3_path))
-    plain = start(Gateway, text)
-    secured = start(Gateway, text, "--tls-cert", certificate, "--tls-key", key)
-    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "seed": 1, "max_tokens": 30}
-    expected = qwen3.decode(ask_engine(sim.address, qwen3.chat_ids(body["messages"]), seed=1, max_tokens=30).ids)
-    with Http2(plain.port) as h:
-        whole, streamed = h.request(CHAT, body), h.request(CHAT, {**body, "stream": True})
-        assert h.answer(whole).json()["choices"][0]["message"]["content"] == expected
-        joined = Joined(map(json.loads, list(split_events([h.answer(streamed).body]))[:-1]), chat=True)
-        assert joined.text[0] == expected
-    context = ssl.create_default_context(cafile=certificate)
-    for protocol in ("http/1.1", "h2"):
-        context.set_alpn_protocols([protocol])
-        curl = subprocess.run(
-            ["curl", "-sS", "--max-time", "60", "--cacert", certificate, "--http2" if protocol == "h2" else "--http1.1", "-w", "\n%{http_version}",
-             "-H", "Content-Type: application/json", "-d", json.dumps(body), f"https://127.0.0.1:{secured.port}{CHAT}"],
-            capture_output=True, text=True, check=True,
-        ).stdout
-        answer, version = curl.rsplit("\n", 1)
-        assert version == {"h2": "2", "http/1.1": "1.1"}[protocol]
-        assert json.loads(answer)["choices"][0]["message"]["content"] == expected
-        with socket.create_connection(("127.0.0.1", secured.port), 60) as s, context.wrap_socket(s, server_hostname="127.0.0.1") as t:
-            assert t.selected_alpn_protocol() == protocol
-
-
-def test_where_it_listens(start, sim, qwen3_path):
-    """--listen as often as one likes; without it, the ports of the pool."""
-    text = manifest(engine("sim", sim.port, path=qwen3_path))
-    gateway = start(Gateway, text, listen=["127.0.0.1:0", "127.0.0.1:0"])
-    assert len(set(gateway.ports)) == 2
-    for port in gateway.ports:
-        assert call(port, "/v1/models").json()["data"][0]["id"] == "m"
-    with socket.create_server(("127.0.0.1", 0)) as a, socket.create_server(("127.0.0.1", 0)) as b:
-        ports = [a.getsockname()[1], b.getsockname()[1]]
-    gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path), ports=ports), listen=())
-    assert gateway.ports == ports
-    for port in ports:
-        assert call(port, "/readyz").status == 200
-
-
-def test_metrics(start, sim, qwen3, qwen3_path):
-    gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path, aliases=["other"])))
-    messages = [{"role": "user", "content": "x"}]
-    prompt = len(qwen3.chat_ids(messages))
-    for _ in range(2):
-        both(gateway.port, CHAT, {"model": "m", "messages": messages, "max_tokens": 5})
-    both(gateway.port, COMPLETIONS, {"model": "other", "prompt": [1, 2, 3], "max_tokens": 7, "n": 2})
-    assert call(gateway.port, CHAT, {"model": "nobody", "messages": messages}).status == 404
-    assert call(gateway.port, CHAT, b"{").status == 400
-    count = lambda **labels: gateway.metric("kelpie_requests_total", **labels)
-    assert count(api="chat", model="m", code="200") == 4 and count(api="completions", model="other", code="200") == 2
-    assert count(api="chat", model="", code="404") == 1 and count(api="chat", model="", code="400") == 1
-    assert gateway.metric("kelpie_prompt_tokens_total", model="m") == 4 * prompt
-    assert gateway.metric("kelpie_completion_tokens_total", model="m") == 20
-    assert gateway.metric("kelpie_prompt_tokens_total", model="other") == 6
-    assert gateway.metric("kelpie_completion_tokens_total", model="other") == 28
-    assert gateway.metric("kelpie_time_to_first_token_seconds_count", model="m") == 4
-    assert gateway.metric("kelpie_engine_up", engine="default/sim", address=sim.address) == 1
-    # The client leaves.
-    slow = start(Sim, "--vocab", VOCAB, "--itl-ms", 20)
-    gateway.write_and_wait(manifest(engine("slow", slow.port, path=qwen3_path)))
-    wait_until(lambda: gateway.metric("kelpie_engine_up", engine="default/slow", address=slow.address) == 1, "the slow one")
-    with stream(gateway.port, CHAT, {"model": "m", "messages": messages, "max_tokens": 500}) as s:
-        next(iter(s))
-    wait_until(lambda: count(api="chat", model="m", code="499") == 1, "the request counts as left")
-    # Every family has its help and type, every series one line.
-    text = gateway.ask("/metrics")[1]
-    names = [line.split("{")[0].split(" ")[0] for line in text.splitlines() if line and line[0] != "#"]
-    series = [line.rsplit(" ", 1)[0] for line in text.splitlines() if line and line[0] != "#"]
-    assert len(series) == len(set(series))
-    for name in set(names):
-        family = re.sub("_(bucket|sum|count)$", "", name) if f"# TYPE {name} " not in text else name
-        assert text.count(f"# HELP {family} ") == text.count(f"# TYPE {family} ") == 1, name

@@ -17,10 +17,24 @@ from wire import CHAT, COMPLETIONS, Connection, Http2, Joined, Stream, both, cal
 pytestmark = pytest.mark.heavy
 CONTEXT, VOCAB = 2048, 151936
 CONFIG = {
-    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": VOCAB, "hidden_size": 128, "intermediate_size": 256,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 4096,
-    "rms_norm_eps": 1e-6, "rope_theta": 1000000, "hidden_act": "silu", "attention_bias": False, "tie_word_embeddings": True,
-    "bos_token_id": 151643, "eos_token_id": 151645, "torch_dtype": "float32",
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "vocab_size": VOCAB,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1000000,
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "tie_word_embeddings": True,
+    "bos_token_id": 151643,
+    "eos_token_id": 151645,
+    "torch_dtype": "float32",
 }
 
 
@@ -32,11 +46,28 @@ class Vllm(Program):
         super().__init__(
             "vllm",
             [
-                venv / "bin/vllm", "serve", model, "--grpc", "--load-format", "dummy", "--host", "127.0.0.1", "--port", self.port,
-                "--max-model-len", CONTEXT, "--enforce-eager", "--no-enable-prefix-caching", "--served-model-name", "tiny",
+                venv / "bin/vllm",
+                "serve",
+                model,
+                "--grpc",
+                "--load-format",
+                "dummy",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                self.port,
+                "--max-model-len",
+                CONTEXT,
+                "--enforce-eager",
+                "--no-enable-prefix-caching",
+                "--served-model-name",
+                "tiny",
             ],
             env={
-                "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
+                "VLLM_CPU_KVCACHE_SPACE": "1",
+                "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+                "HF_HUB_OFFLINE": "1",
+                "VLLM_NO_USAGE_STATS": "1",
                 "DO_NOT_TRACK": "1",
             },
         )
@@ -57,8 +88,15 @@ def gateway(vllm, start_shared):
     started = start_shared(Gateway, manifest(engine("vllm", vllm.port, aliases=["tiny"])), ready=False)
     began = time.monotonic()
     assert started.ask("/readyz")[0] == 503
-    assert call(started.port, CHAT, {"model": "m", "messages": [{"role": "user", "content": "x"}]}).status == 503
-    started.wait_ready(timeout=600)
+    assert (
+        call(started.port, CHAT, {"model": "m", "messages": [{"role": "user", "content": "x"}]}).status == 503
+    )
+
+    def ready():
+        assert vllm.process.poll() is None, f"vLLM ended: {vllm.text()[-3000:]}"
+        return started.ask("/readyz")[0] == 200
+
+    wait_until(ready, "vLLM", timeout=600)
     print(f"vLLM was up after {time.monotonic() - began:.0f} s")
     return started
 
@@ -72,7 +110,9 @@ def test_health_and_the_engines_tokenizer(gateway, vllm, qwen3):
     models = {m["id"]: m for m in call(gateway.port, "/v1/models").json()["data"]}
     assert set(models) == {"m", "tiny"} and models["m"]["max_model_len"] == CONTEXT
     for text in ("", "Hello, world", "l'été 1234 🚀\n\n x", "<|im_end|>"):
-        assert call(gateway.port, "/v1/tokenize", {"model": "m", "prompt": text}).json()["tokens"] == qwen3.encode(text)
+        assert call(gateway.port, "/v1/tokenize", {"model": "m", "prompt": text}).json()[
+            "tokens"
+        ] == qwen3.encode(text)
     for kw in ({}, {"enable_thinking": False}):
         asked = {"model": "m", "messages": MESSAGES, "chat_template_kwargs": kw}
         assert call(gateway.port, "/v1/tokenize", asked).json()["tokens"] == qwen3.chat_ids(MESSAGES, **kw)
@@ -82,7 +122,11 @@ def test_chat_whole_and_streamed(gateway, vllm, qwen3):
     ids = qwen3.chat_ids(MESSAGES)
     expected = ask_engine(vllm.address, ids, temperature=0, max_tokens=40, ignore_eos=True)
     assert len(expected.ids) == 40
-    answer = both(gateway.port, CHAT, {"model": "m", "messages": MESSAGES, "temperature": 0, "max_tokens": 40, "ignore_eos": True})
+    answer = both(
+        gateway.port,
+        CHAT,
+        {"model": "m", "messages": MESSAGES, "temperature": 0, "max_tokens": 40, "ignore_eos": True},
+    )
     assert answer["choices"][0]["message"]["content"] == qwen3.decode(expected.ids)
     assert answer["choices"][0]["finish_reason"] == "length"
     assert answer["usage"]["prompt_tokens"] == len(ids) and answer["usage"]["completion_tokens"] == 40
@@ -94,7 +138,10 @@ def test_chat_whole_and_streamed(gateway, vllm, qwen3):
 def test_completions_and_prompt_arrays(gateway, vllm, qwen3):
     prompts = ["one", "two words", "drei 🚀"]
     expected = [
-        qwen3.decode(ask_engine(vllm.address, qwen3.encode(p), temperature=0, max_tokens=12, ignore_eos=True).ids) for p in prompts
+        qwen3.decode(
+            ask_engine(vllm.address, qwen3.encode(p), temperature=0, max_tokens=12, ignore_eos=True).ids
+        )
+        for p in prompts
     ]
     body = {"model": "m", "temperature": 0, "max_tokens": 12, "ignore_eos": True}
     for sent in (prompts, [qwen3.encode(p) for p in prompts]):
@@ -104,26 +151,58 @@ def test_completions_and_prompt_arrays(gateway, vllm, qwen3):
 
 def test_logprobs(gateway, vllm, qwen3):
     ids = qwen3.chat_ids(MESSAGES)
-    body = {"model": "m", "messages": MESSAGES, "temperature": 0, "max_tokens": 10, "ignore_eos": True, "logprobs": True, "top_logprobs": 4}
+    body = {
+        "model": "m",
+        "messages": MESSAGES,
+        "temperature": 0,
+        "max_tokens": 10,
+        "ignore_eos": True,
+        "logprobs": True,
+        "top_logprobs": 4,
+    }
     expected = ask_engine(vllm.address, ids, temperature=0, max_tokens=10, ignore_eos=True, logprobs=4)
     got = both(gateway.port, CHAT, body)["choices"][0]["logprobs"]["content"]
     assert [bytes(p["bytes"]) for p in got] == [qwen3.token_bytes(t) for t in expected.ids]
     assert [p["logprob"] for p in got] == pytest.approx(expected.logprobs, abs=1e-4)
     for mine, top in zip(got, expected.top, strict=True):
-        assert [t["logprob"] for t in mine["top_logprobs"]] == pytest.approx([v for _, v in top[:4]], abs=1e-4)
+        assert [t["logprob"] for t in mine["top_logprobs"]] == pytest.approx(
+            [v for _, v in top[:4]], abs=1e-4
+        )
         assert [bytes(t["bytes"]) for t in mine["top_logprobs"]] == [qwen3.token_bytes(t) for t, _ in top[:4]]
     prompt = qwen3.encode("Once upon")
     expected = ask_engine(vllm.address, prompt, temperature=0, max_tokens=10, ignore_eos=True, logprobs=2)
-    got = both(gateway.port, COMPLETIONS, {"model": "m", "prompt": prompt, "temperature": 0, "max_tokens": 10, "ignore_eos": True, "logprobs": 2})
+    got = both(
+        gateway.port,
+        COMPLETIONS,
+        {
+            "model": "m",
+            "prompt": prompt,
+            "temperature": 0,
+            "max_tokens": 10,
+            "ignore_eos": True,
+            "logprobs": 2,
+        },
+    )
     assert got["choices"][0]["logprobs"]["token_logprobs"] == pytest.approx(expected.logprobs, abs=1e-4)
 
 
 def test_choices_and_seeds(gateway, vllm, qwen3):
     ids = qwen3.chat_ids(MESSAGES)
-    body = {"model": "m", "messages": MESSAGES, "temperature": 1.0, "seed": 7, "max_tokens": 10, "ignore_eos": True, "n": 3}
+    body = {
+        "model": "m",
+        "messages": MESSAGES,
+        "temperature": 1.0,
+        "seed": 7,
+        "max_tokens": 10,
+        "ignore_eos": True,
+        "n": 3,
+    }
     texts = [c["message"]["content"] for c in both(gateway.port, CHAT, body)["choices"]]
     assert texts == [
-        qwen3.decode(ask_engine(vllm.address, ids, temperature=1.0, seed=7 + i, max_tokens=10, ignore_eos=True).ids) for i in range(3)
+        qwen3.decode(
+            ask_engine(vllm.address, ids, temperature=1.0, seed=7 + i, max_tokens=10, ignore_eos=True).ids
+        )
+        for i in range(3)
     ]
     assert len(set(texts)) == 3
     # vLLM itself refuses several greedy choices of one request.
@@ -144,12 +223,18 @@ def test_what_ends_an_answer(gateway, vllm, qwen3):
     at = tokens.index(tokens[12])
     answer = both(gateway.port, CHAT, {**body, "stop_token_ids": [tokens[at]]})
     assert answer["choices"][0]["message"]["content"] == qwen3.decode(tokens[:at])
-    assert answer["choices"][0]["stop_reason"] == tokens[at] and answer["usage"]["completion_tokens"] == at + 1
+    assert (
+        answer["choices"][0]["stop_reason"] == tokens[at] and answer["usage"]["completion_tokens"] == at + 1
+    )
     answer = both(gateway.port, CHAT, {**body, "max_tokens": 1})
     assert answer["choices"][0]["finish_reason"] == "length" and answer["usage"]["completion_tokens"] == 1
     refused = call(gateway.port, CHAT, {**body, "max_tokens": CONTEXT})
     assert refused.status == 400 and refused.error["code"] == "context_length_exceeded"
-    rest = call(gateway.port, COMPLETIONS, {"model": "m", "prompt": [1] * (CONTEXT - 8), "max_tokens": 8, "ignore_eos": True})
+    rest = call(
+        gateway.port,
+        COMPLETIONS,
+        {"model": "m", "prompt": [1] * (CONTEXT - 8), "max_tokens": 8, "ignore_eos": True},
+    )
     assert rest.json()["usage"]["completion_tokens"] == 8
 
 
@@ -159,7 +244,17 @@ def test_cancel(gateway, vllm, streamed):
     seconds = []
     for _ in range(3):
         with Connection(gateway.port) as c:
-            c.request(COMPLETIONS, {"model": "m", "prompt": "x", "max_tokens": CONTEXT - 10, "ignore_eos": True, "stream": streamed, "n": 2})
+            c.request(
+                COMPLETIONS,
+                {
+                    "model": "m",
+                    "prompt": "x",
+                    "max_tokens": CONTEXT - 10,
+                    "ignore_eos": True,
+                    "stream": streamed,
+                    "n": 2,
+                },
+            )
             wait_until(lambda: engine_load(vllm.address)[0] == 2, "two running requests")
             if streamed:
                 for _, _chunk in zip(range(3), Stream(c), strict=False):
@@ -177,7 +272,10 @@ def test_figures(gateway):
         firsts, seconds, connections = [], [], [Connection(gateway.port) for _ in range(clients)]
         began = time.monotonic()
         for c in connections:
-            c.request(COMPLETIONS, {"model": "m", "prompt": "figures", "max_tokens": 64, "ignore_eos": True, "stream": True})
+            c.request(
+                COMPLETIONS,
+                {"model": "m", "prompt": "figures", "max_tokens": 64, "ignore_eos": True, "stream": True},
+            )
         for c in connections:
             s = iter(Stream(c))
             next(s)

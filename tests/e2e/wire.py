@@ -266,7 +266,9 @@ class Http2:
 
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
+        self.h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
+        )
         self.h2.initiate_connection()
         self.streams, self.received, self.goaway = {}, b"", None
         self.flush()
@@ -286,7 +288,12 @@ class Http2:
     def request(self, path, body=None):
         """Starts a request; its stream's id. The body must fit into the first window."""
         number = self.h2.get_next_available_stream_id()
-        head = {":method": "GET" if body is None else "POST", ":scheme": "http", ":authority": "kelpie.test", ":path": path}
+        head = {
+            ":method": "GET" if body is None else "POST",
+            ":scheme": "http",
+            ":authority": "kelpie.test",
+            ":path": path,
+        }
         if body is not None:
             head["content-type"] = "application/json"
         self.streams[number] = {"status": None, "headers": {}, "body": b"", "ended": False, "reset": None}
@@ -300,13 +307,20 @@ class Http2:
         self.h2.reset_stream(number, 8)
         self.flush()
 
+    def wait_window(self, n):
+        """Until the other side takes n bytes more on the connection."""
+        while self.h2.outbound_flow_control_window < n:
+            self.pump()
+
     def pump(self):
         """Takes what has arrived, waiting for it."""
         piece = self.socket.recv(65536)
         if not piece:
             raise Broken("the connection ended")
         self.received += piece
-        while len(self.received) >= 9 and len(self.received) >= 9 + (size := int.from_bytes(self.received[:3], "big")):
+        while len(self.received) >= 9 and len(self.received) >= 9 + (
+            size := int.from_bytes(self.received[:3], "big")
+        ):
             frame, self.received = self.received[: 9 + size], self.received[9 + size :]
             self._take(frame)
         self.flush()

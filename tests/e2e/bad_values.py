@@ -1,0 +1,152 @@
+"""What clients send that is wrong, and what becomes of each parameter of OpenAI's."""
+
+from programs import QWEN3_TOKENS
+
+# One body a line, then those that have no line of their own.
+BODIES = (
+    rb"""
+{
+}
+[]
+null
+true
+1
+"text"
+{}}
+{} {}
+nul
+{"model"
+{"model":
+{"model":"m"
+{"model":"m",}
+{'model':'m'}
+{"model":"m" "n":1}
+{model:"m"}
+{"model":"m"}x
+// no {}
+""".split(b"\n")[1:-1]
+    + [b"", b" ", b"\xef\xbb\xbf{}", b"\xff\xfe{\0}\0", b"\0", b'{"\xc3":1}']
+)
+# In place of a model's name.
+VALUES = rb"""
+"\x" "\u12" "abc +1 01 1. .5 1e NaN -Infinity True tru [1 { "\ud800" "\udc00" "\ud800\ud800" "\ud800x"
+""".split()
+VALUES += [b'"\xff"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"', b'"\xc0\x80"', b'"a\0b"', b'"a\nb"', b"\x01"]
+# Every parameter of OpenAI's two endpoints, as their own SDK lists them. What we do with each:
+TAKEN = {
+    "model",
+    "messages",
+    "prompt",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "n",
+    "presence_penalty",
+    "seed",
+    "stop",
+    "stream",
+    "stream_options",
+    "temperature",
+    "top_logprobs",
+    "top_p",
+}
+# Nothing follows from these: labels, and values that say what is done anyway.
+HARMLESS = {
+    "user": "u",
+    "safety_identifier": "s",
+    "prompt_cache_key": "k",
+    "prompt_cache_retention": "24h",
+    "metadata": {"a": "b"},
+    "service_tier": "auto",
+    "modalities": ["text"],
+    "store": False,
+    "best_of": 1,
+    "echo": False,
+    "suffix": "",
+    "response_format": {"type": "text"},
+}
+REFUSED = {
+    "audio": {"voice": "alloy", "format": "wav"},
+    "function_call": "auto",
+    "functions": [{"name": "f"}],
+    "moderation": {"model": "m"},
+    "parallel_tool_calls": True,
+    "prediction": {"type": "content", "content": "x"},
+    "prompt_cache_options": {"mode": "explicit"},
+    "reasoning_effort": "low",
+    "response_format": {"type": "json_object"},
+    "tool_choice": "auto",
+    "tools": [{"type": "function", "function": {"name": "f"}}],
+    "verbosity": "low",
+    "web_search_options": {},
+}
+# Parameters that are taken with some values only.
+REFUSED_VALUES = {
+    "best_of": 2,
+    "echo": True,
+    "suffix": "x",
+    "store": True,
+    "service_tier": "priority",
+    "modalities": ["audio"],
+}
+WRONG = {
+    "model": [1, True, [], {}, "", "x" * 257],
+    "frequency_penalty": ["1", 2.1, -2.1, [], 1e999],
+    "presence_penalty": ["1", 2.1, -2.1, True],
+    "temperature": ["hot", -0.1, 2.1, 1e400, {}],
+    "top_p": ["1", 0, -1, 1.5],
+    "top_k": ["1", -2, 1.5],
+    "min_p": [-0.1, 1.1, "0"],
+    "repetition_penalty": [0, -1, 11, "1"],
+    "max_tokens": ["1", -1, 1.5, 2**31, 1e10],
+    "min_tokens": [-1, "1", 0.5],
+    "n": [0, -1, 129, "1", 1.5, []],
+    "seed": ["1", 1.5, 2**63, -(2**63) - 1, 1e30],
+    "stream": ["true", 1, [], {}],
+    "stop_token_ids": [1, "1", [-1], ["1"], [1.5], [2**31], list(range(129))],
+    "ignore_eos": ["true", 0],
+    "skip_special_tokens": [1],
+    "spaces_between_special_tokens": [False, 1],
+    "include_stop_str_in_output": ["yes"],
+    "logit_bias": [[], "x", {"a": 1}, {"1": "1"}, {"1": 101}, {"-1": 0}, {"1.5": 0}, {str(QWEN3_TOKENS): 1}],
+    "stop": [1, {}, [1], [None], "", [""], ["a"] * 17, "x" * 1025],
+    "user": [1, []],
+}
+CHAT_WRONG = {
+    "max_tokens": [0],
+    "max_completion_tokens": [0, "1", -5],
+    "logprobs": [1, "true"],
+    "top_logprobs": [-1, 21, "3", 1.5],
+    "chat_template_kwargs": [[], "x", {"messages": []}, {"add_generation_prompt": True}],
+    "add_generation_prompt": ["x"],
+    "continue_final_message": [1],
+    "documents": [{}, "x"],
+    "messages": [{}, "x", [], 1, True],
+    "store": ["x"],
+}
+COMPLETION_WRONG = {
+    "max_tokens": [0],
+    "logprobs": [True, -1, 21, "1"],
+    "prompt": [
+        {},
+        1,
+        True,
+        [],
+        [[]],
+        [1.5],
+        [-1],
+        [2**31],
+        [[1], [2.5]],
+        [True],
+        [{}],
+        [["a"]],
+        ["a", 1],
+        [QWEN3_TOKENS],
+        "",
+    ],
+    "best_of": [0, "1"],
+    "echo": [1],
+    "suffix": [1],
+}
