@@ -1,5 +1,6 @@
 /* DESIGN: the array is read as values first (order and unknown members survive for the template),
- * then each message is checked; only one whose content is a list of parts is rebuilt. */
+ * then each message is checked; one whose content is a list of parts, or that has null members, is
+ * rebuilt. */
 #include "sidecar/api/messages.h"
 
 #include "sidecar/api/params.h"
@@ -115,6 +116,32 @@ static int check_content(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct
 	return with_content(m, joined, a, m, err);
 }
 
+/* Members that are null are left out, as transformers 5 does before it renders: `content: null`
+   prints nothing, not "None". */
+static int drop_nulls(struct kp_jv *m, struct kp_arena *a, struct kp_err *err)
+{
+	uint32_t n = 0;
+	for (uint32_t k = 0; k < m->n; k++) {
+		n += m->members[k].value.type != KP_JSON_NULL;
+	}
+	if (n == m->n) {
+		return 0;
+	}
+	struct kp_jmember *members = kp_arena_calloc(a, n, sizeof(*members));
+	if (!members) {
+		return kp_arena_full(err, "message");
+	}
+	n = 0;
+	for (uint32_t k = 0; k < m->n; k++) {
+		if (m->members[k].value.type != KP_JSON_NULL) {
+			members[n++] = m->members[k];
+		}
+	}
+	m->members = members;
+	m->n = n;
+	return 0;
+}
+
 static int check_message(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct kp_err *err)
 {
 	static const char *const not_yet[] = { "tool_calls", "function_call", "tool_call_id",
@@ -132,7 +159,7 @@ static int check_message(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct
 				err, "unsupported_parameter", i, not_yet[k], "not supported yet");
 		}
 	}
-	return check_content(m, a, i, err);
+	return check_content(m, a, i, err) ? -1 : drop_nulls(m, a, err);
 }
 
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)

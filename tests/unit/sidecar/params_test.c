@@ -101,6 +101,21 @@ static void test_text_parts_are_joined(void **state)
 	kp_arena_destroy(a);
 }
 
+static void test_null_members_of_messages_are_dropped(void **state)
+{
+	(void)state;
+	struct kp_arena *a = kp_arena_create(1 << 24);
+	struct kp_err err;
+	int r;
+	struct kp_turn t = read_turn(a, KP_TURN_CHAT,
+		"{\"model\":\"m\",\"messages\":[{\"name\":null,\"role\":\"assistant\",\"content\":null,\"x\":1}]}",
+		&r, &err);
+	assert_int_equal(r, 0);
+	assert_int_equal(t.chat.messages.items[0].n, 2);
+	assert_true(kp_str_eq(t.chat.messages.items[0].members[1].key, KP_S("x")));
+	kp_arena_destroy(a);
+}
+
 static const struct {
 	enum kp_turn_kind kind;
 	const char *body, *param, *reason, *msg;
@@ -248,6 +263,7 @@ int main(void)
 		cmocka_unit_test(test_chat_defaults_and_values),
 		cmocka_unit_test(test_completion_prompts),
 		cmocka_unit_test(test_text_parts_are_joined),
+		cmocka_unit_test(test_null_members_of_messages_are_dropped),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_null_is_not_given),
 	};
