@@ -40,3 +40,8 @@ bench-template: $(B)/bin/template-bench ## lib/template beside jinja2 and miniji
 	bench/template/run $<
 bench: bench-template
 .PHONY: bench-template
+
+bench-http: $(B)/tests/tools/echo_server ## the HTTP server beside nginx; the cost of an event
+	bench/http/run $<
+bench: bench-http
+.PHONY: bench-http

@@ -29,7 +29,6 @@ PKGS_token    := zlib
 PKGS_sidecar  := libwebsockets
 
 # Libraries without a .pc file.
-LIBS_net      := -lhttp_parser
 LIBS_base     := -lpthread
 LIBS_sidecar  := -lm
 LIBS_token    := -lm

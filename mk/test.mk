@@ -4,11 +4,14 @@ UNIT_SRC := $(shell find tests/unit tests/prop -name '*_test.c' 2>/dev/null | LC
 FUZZ_SRC := $(shell find tests/fuzz -mindepth 2 -name '*.c' 2>/dev/null | LC_ALL=C sort)
 module_of = $(word 3,$(subst /, ,$(1)))
 extra_of  = $(if $(filter sidecar,$(1)),$(B)/lib/sidecar.a)
+# What only a module's tests link: net's HTTP framing has http-parser as oracle.
+ORACLE_LIBS_net := -lhttp_parser
 
 define unit_rules
 $(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $$(call extra_of,$(call module_of,$(1))) $$(call libs_of,$(call module_of,$(1)))
 	$$(call say,LD,$$@)
-	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$^ $$(call ldlibs_of,$(call module_of,$(1))) -lcmocka -lm
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$^ $$(call ldlibs_of,$(call module_of,$(1))) \
+		$$(ORACLE_LIBS_$(call module_of,$(1))) -lcmocka -lm
 endef
 $(foreach t,$(UNIT_SRC),$(eval $(call unit_rules,$(t))))
 

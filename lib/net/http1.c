@@ -481,7 +481,8 @@ static void sent(struct kp_http_conn *hc)
 	}
 }
 
-/* The client sends nothing more. One that asked and did not wait for the answer is gone; see docs: half-close counts as gone. */
+/* The client sends nothing more. One that asked and did not wait for the end of the answer counts as gone (ARCHITECTURE,
+   "Decisions"). */
 static void eof(struct kp_http_conn *hc)
 {
 	struct kp_http1 *h = &hc->h1;
