@@ -207,6 +207,12 @@ static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, void *
 	return 0;
 }
 
+static void reset(struct kp_stream *s, uint32_t code)
+{
+	nghttp2_submit_rst_stream(s->hc->h2->ng, NGHTTP2_FLAG_NONE, s->id, code);
+	later(s->hc->h2);
+}
+
 static void respond(struct kp_stream *s, int status, const struct kp_header *headers, size_t n,
 	int64_t content_length)
 {
@@ -227,7 +233,9 @@ static void respond(struct kp_stream *s, int status, const struct kp_header *hea
 		k += add_nv(nv + k, text, headers, n);
 		nghttp2_data_provider data = { .source.ptr = s, .read_callback = on_read };
 		bool only_head = s->whole && (s->bodyless || content_length == 0);
-		nghttp2_submit_response(h->ng, s->id, nv, k, only_head ? NULL : &data);
+		if (nghttp2_submit_response(h->ng, s->id, nv, k, only_head ? NULL : &data) != 0) {
+			reset(s, NGHTTP2_INTERNAL_ERROR);
+		}
 	}
 	kp_mem_free(nv);
 	later(h);
@@ -276,12 +284,6 @@ static void finish(struct kp_stream *s, const struct kp_header *trailers, size_t
 		}
 	}
 	resume(s->hc->h2, s);
-}
-
-static void reset(struct kp_stream *s, uint32_t code)
-{
-	nghttp2_submit_rst_stream(s->hc->h2->ng, NGHTTP2_FLAG_NONE, s->id, code);
-	later(s->hc->h2);
 }
 
 static void abort_stream(struct kp_stream *s)
