@@ -307,8 +307,8 @@ static int window(
 }
 
 /* Extends the exact encoding of p[0, *done) at work->p[first..) and moves *done on. 1: done, 0: reaches back too far. */
-static int extend(const struct kp_bpe *b, const uint8_t *p, size_t n, size_t first, size_t *done, size_t *budget,
-	struct kp_ids *work, struct kp_err *err)
+static int extend(const struct kp_bpe *b, const uint8_t *p, size_t n, size_t first, size_t *done,
+	size_t *budget, struct kp_ids *work, struct kp_err *err)
 {
 	size_t start = *done, keep = work->n;
 	for (size_t back = TAIL;; back = 2 * (*done - start)) {
@@ -339,9 +339,11 @@ static int extend(const struct kp_bpe *b, const uint8_t *p, size_t n, size_t fir
 	}
 }
 
-int kp_bpe_long(const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work, struct kp_err *err)
+int kp_bpe_long(
+	const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work, struct kp_err *err)
 {
-	size_t first = work->n, done = 0, budget = 8 * n; /* bytes of windows before the queue is cheaper */
+	size_t first = work->n, done = 0,
+	       budget = 8 * n; /* bytes of windows before the queue is cheaper */
 	bool gaps = false;
 	for (size_t i = 0; i < n && !gaps; i++) {
 		gaps = b->byte_id[p[i]] == b->gap; /* ids would not add up to the bytes */

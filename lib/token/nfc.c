@@ -37,7 +37,8 @@ static size_t skip_plain(const uint8_t *p, size_t at, size_t n)
 {
 	while (at < n) {
 		uint64_t x;
-		while (n - at >= 8 && (memcpy(&x, p + at, 8), !(x & UINT64_C(0x8080808080808080)))) {
+		while (n - at >= 8 &&
+			(memcpy(&x, p + at, 8), !(x & UINT64_C(0x8080808080808080)))) {
 			at += 8;
 		}
 		if (at >= n) {

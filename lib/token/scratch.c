@@ -29,7 +29,8 @@ struct kp_token_scratch *kp_token_scratch_create(size_t max_bytes)
 	/* Aligned for huge pages: a look-up anywhere in the table is then one translation. */
 	size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
 	s->table_block = kp_xcalloc(1, bytes + align);
-	s->table = (struct kp_cache_entry *)(((uintptr_t)s->table_block + align) & ~(uintptr_t)(align - 1));
+	s->table = (struct kp_cache_entry *)(((uintptr_t)s->table_block + align) &
+					     ~(uintptr_t)(align - 1));
 	if (bytes >= HUGE_PAGE) {
 		(void)madvise(s->table, bytes, MADV_HUGEPAGE); /* a wish; small pages do as well */
 	}

@@ -13,7 +13,8 @@
 
 struct kp_tokenizer;
 
-/* Limits at load: 256 MiB of input, 2^22 tokens, 2^23 merges. `bytes` need not outlive the call. */
+/* Limits at load: 256 MiB of input, ids below 2^20 - 2, 2^23 - 2 merges, 65,535 bytes per token. `bytes` need not outlive the
+   call. Errors: UNIMPLEMENTED names what is not known, INVALID_ARGUMENT and TOO_LARGE what is wrong. */
 int kp_tokenizer_from_gguf(kp_str bytes, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 /* config_json: tokenizer_config.json's text, or KP_STR_NULL: special tokens' roles (bos, eos),
  * add_bos_token. */
@@ -40,7 +41,9 @@ KP_AUTO_DEFINE(struct kp_tokenizer, tokenizer, kp_tokenizer_unref);
 struct kp_tokenizer_info {
 	size_t vocab_size;        /* highest id + 1 */
 	kp_id bos, eos, pad, unk; /* KP_NO_ID: none */
-	const kp_id *eog;         /* all end-of-generation ids (eos among them) */
+	const kp_id *
+		eog; /* all end-of-generation ids, eos among them; GGUF: also eot, eom and the control tokens
+				     that end a turn or text; tokenizer.json: those of generation_config.json */
 	size_t n_eog;
 	bool add_bos;         /* an encode with special tokens puts bos first */
 	kp_str chat_template; /* KP_STR_NULL: none. Jinja source */
@@ -50,7 +53,8 @@ struct kp_tokenizer_info {
 	uint64_t fingerprint; /* of everything that changes ids */
 };
 const struct kp_tokenizer_info *kp_tokenizer_info(const struct kp_tokenizer *t);
-/* The token's bytes (byte-level decoded); KP_STR_NULL when id is no token. */
+/* The bytes that the token decodes to; KP_STR_NULL when id is no token. For an added token mostly its text, but the reference
+   decodes one whose characters all belong to the byte alphabet from it ("č" gives "\r"); kp_tokenizer_added has the text. */
 kp_str kp_tokenizer_token_bytes(const struct kp_tokenizer *t, kp_id id);
 bool kp_tokenizer_is_special(
 	const struct kp_tokenizer *t, kp_id id); /* skipped by skip_special_tokens */
@@ -71,8 +75,10 @@ int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy pol
 void kp_token_policy_destroy(struct kp_token_policy *p);
 KP_AUTO_DEFINE(struct kp_token_policy, token_policy, kp_token_policy_destroy);
 
-/* Scratch memory of one thread's encodes: piece cache and work arrays, at most max_bytes. Not
- * shared. */
+/* Scratch memory of one thread's encodes: piece caches and work arrays, at most max_bytes (64 KiB at least) between encodes;
+   one encode may need more for a while: its normalized text, and 4 to 40 bytes per byte of a piece longer than 256 bytes. The
+   caches fill as they are used. 4 MiB serve one language well; new text gains little from more, text that comes
+   again much. Not shared. */
 struct kp_token_scratch;
 struct kp_token_scratch *kp_token_scratch_create(size_t max_bytes);
 void kp_token_scratch_destroy(struct kp_token_scratch *s);
@@ -81,7 +87,7 @@ struct kp_encode_opts {
 	bool add_special;                     /* bos/eos as the tokenizer's post-processor says */
 	const struct kp_token_policy *policy; /* NULL: TRUSTED everywhere */
 };
-/* Appends the ids of valid UTF-8 text. RESOURCE_EXHAUSTED when ids->max is reached (stops early).
+/* Appends the ids of a text. INVALID_ARGUMENT names the byte where it is no UTF-8. RESOURCE_EXHAUSTED when ids->max is reached (stops early).
    Linear in the input, O(n log n) for one long piece. Any thread, one scratch per thread (a scratch
    serves any tokenizer). */
 int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s,

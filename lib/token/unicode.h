@@ -31,7 +31,7 @@ extern const uint16_t kp_uc_class_block[];
 extern const uint8_t kp_uc_nfc_index[8704];
 extern const uint8_t kp_uc_nfc_block[];
 extern const uint8_t kp_uc_nfc_plain[1024]; /* by cp >> 6, below U+10000: all 64 are of kind 0 */
-extern const uint8_t kp_uc_nfc_ccc[]; /* combining class of a kind */
+extern const uint8_t kp_uc_nfc_ccc[];       /* combining class of a kind */
 extern const uint8_t
 	kp_uc_nfc_check[]; /* 1: NFC may change it or compose it with what stands before */
 extern const uint32_t kp_uc_decompose_pool[];
