@@ -364,29 +364,13 @@ def test_manifest_edited_under_load(start, sims, qwen3_path):
         manifest(e("y", three.port)),  # another engine at another address
         manifest(e("a", one.port, two.port), e("b", three.port)),
     ]
+    names = {4: {"new": 200}, 5: {"new": 404, "other": 200}, 6: {"other": 404}}
+    status = lambda model: call(gateway.port, COMPLETIONS, {**BODY, "model": model, "max_tokens": 1}).status
     for number, text in enumerate(states):
         done = load.done
         gateway.write_and_wait(text)
-        if number == 4:
-            wait_until(
-                lambda: (
-                    call(gateway.port, COMPLETIONS, {**BODY, "model": "new", "max_tokens": 1}).status == 200
-                ),
-                "the new name",
-            )
-        if number == 5:
-            wait_until(
-                lambda: (
-                    call(gateway.port, COMPLETIONS, {**BODY, "model": "new", "max_tokens": 1}).status == 404
-                ),
-                "its end",
-            )
-            wait_until(
-                lambda: (
-                    call(gateway.port, COMPLETIONS, {**BODY, "model": "other", "max_tokens": 1}).status == 200
-                ),
-                "the other model",
-            )
+        for model, expected in names.get(number, {}).items():
+            wait_until(lambda m=model, e=expected: status(m) == e, f"status {expected} for {model}")
         # What is in flight now was begun before or during the change.
         wait_until(lambda done=done: load.done > done + 100, "100 answers")
     load.stop()
