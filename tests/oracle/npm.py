@@ -51,8 +51,11 @@ def package(name):
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=STORE) as work:
                 subprocess.run(
-                    [*npm(), "pack", "--silent", "--ignore-scripts", f"{name}@{version}"], cwd=work, check=True,
-                    stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                    [*npm(), "pack", "--silent", "--ignore-scripts", f"{name}@{version}"],
+                    cwd=work,
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL,
                 )
                 (archive,) = pathlib.Path(work).glob("*.tgz")
                 found = hashlib.sha512(archive.read_bytes()).hexdigest()
