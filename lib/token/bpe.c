@@ -3,7 +3,7 @@
    The pair table has eight pairs to a cache line and is searched without a branch, so the look-ups of a piece run side by side.
    kp_bpe_small keeps rank and position of every pair in one 32-bit word and takes the minimum over all of them each time: no
    queue, no allocation, and for the lengths that text has (5 to 30 bytes) nothing is faster. Characters whose own merges no
-   neighbour can disturb (see mark_characters in bpe_build.c) enter as one symbol, which saves two thirds of the work in CJK text.
+   neighbour can disturb (bpe_chars.c) enter as one symbol, which saves two thirds of the work in CJK text.
 
    kp_bpe_long goes left to right in windows. What makes it exact: a token sequence is the encoding of its text as soon as every
    two neighbours are what their own bytes encode to, because the first merge over a border would happen in the pair alone just
@@ -18,22 +18,34 @@
 enum { TAIL = 16, STEP_MIN = 64, BACK_MAX = 4096 };
 #define NONE UINT64_MAX
 
-/* The symbol that the merge starts from at p: a whole character where that is safe, else a byte. */
-static inline kp_id symbol(const struct kp_bpe *b, const uint8_t *p, size_t n, size_t *ret_n)
+/* May the character c, len bytes at p, start whole between its neighbours? */
+static inline bool stands_alone(const struct kp_char *c, const uint8_t *start, const uint8_t *p,
+	const uint8_t *end, size_t len)
+{
+	unsigned before = p > start ? p[-1] : 256, behind = p + len < end ? p[len] : 256;
+	bool left = before < 0x80   ? !c->not_behind_ascii
+		    : before < 0xc0 ? !(c->before >> (before & 63) & 1)
+				    : before == 256;
+	bool right = behind < 0x80 ? !c->not_before_ascii
+				   : behind >= 0xc0 &&
+					     (behind == 256 || !(c->behind >> (behind & 63) & 1));
+	return left && right;
+}
+
+/* The symbol that the merge of [start, end) starts from at p: a whole character where that is safe, else a byte. */
+static inline kp_id symbol(const struct kp_bpe *b, const uint8_t *start, const uint8_t *p,
+	const uint8_t *end, size_t *ret_n)
 {
 	uint8_t c = p[0];
-	if (c >= 0xe0 && c < 0xf0 && n >= 3) {
-		kp_id id =
-			b->char3[(size_t)(c & 15) << 12 | (size_t)(p[1] & 63) << 6 | (p[2] & 63)];
-		if (id != KP_BPE_NO_ID) {
-			*ret_n = 3;
-			return id;
-		}
-	} else if (c >= 0xc2 && c < 0xe0 && n >= 2) {
-		kp_id id = b->char2[(size_t)(c & 31) << 6 | (p[1] & 63)];
-		if (id != KP_BPE_NO_ID) {
-			*ret_n = 2;
-			return id;
+	size_t len = c < 0xe0 ? 2 : 3, left = (size_t)(end - p);
+	if (c >= 0xc2 && c < 0xf0 && left >= len) {
+		size_t cp =
+			len == 2 ? (size_t)(c & 31) << 6 | (p[1] & 63)
+				 : (size_t)(c & 15) << 12 | (size_t)(p[1] & 63) << 6 | (p[2] & 63);
+		const struct kp_char *x = &b->chars[b->char_index[cp]];
+		if (x->id != KP_BPE_NO_ID && stands_alone(x, start, p, end, len)) {
+			*ret_n = len;
+			return x->id;
 		}
 	}
 	*ret_n = 1;
@@ -83,7 +95,7 @@ static size_t prepare(const struct kp_bpe *b, const uint8_t *p, size_t n, struct
 	while (i < n) {
 		size_t len;
 		unsigned c = p[i];
-		kp_id id = symbol(b, p + i, n - i, &len);
+		kp_id id = symbol(b, p, p + i, p + n, &len);
 		i += len;
 		if (id == b->gap && b->drop_gaps) {
 			continue;
@@ -264,7 +276,7 @@ int kp_bpe_heap(
 	struct list l = { .sym = at, .next = at + n, .prev = at + 2 * n, .rank = at + 3 * n };
 	size_t k = 0;
 	for (size_t i = 0, len; i < n; i += len) {
-		kp_id id = symbol(b, p + i, n - i, &len);
+		kp_id id = symbol(b, p, p + i, p + n, &len);
 		l.sym[k] = id;
 		k += id != b->gap || !b->drop_gaps;
 	}

@@ -61,6 +61,14 @@ struct kp_partners {
 	uint64_t right, left;
 };
 
+/* A whole character of two or three bytes that a merge may start from, and the bytes around it that forbid it (bpe_chars.c). */
+struct kp_char {
+	uint64_t before,
+		behind; /* bit: the last byte of the character before, the first of the one behind, mod 64 */
+	kp_id id;
+	bool not_behind_ascii, not_before_ascii;
+};
+
 /* One cache line of the pair table. A pair is 40 bits; multiplied by an odd number (which loses nothing) its upper bits are the
    line and the other ones stand here, so line and tag together are the pair itself: no look-up is ever wrong. The lowest bits of a
    tag say how many full lines it was moved on, plus one. */
@@ -71,7 +79,8 @@ struct kp_pair_line {
 
 struct kp_bpe {
 	const struct kp_vocab *vocab;
-	struct kp_pair_line *line; /* 2^line_bits, and some for the last ones to be moved on into */
+	struct kp_pair_line *
+		line; /* an empty one, 2^line_bits, and some for the last ones to be moved on into */
 	void *line_block;
 	unsigned line_bits;
 	uint32_t n_merges;
@@ -82,8 +91,8 @@ struct kp_bpe {
 	kp_id gap; /* stands for a byte that is no token: merges with nothing, gives no id. One past the last id */
 	kp_id byte_id[256];
 	bool drop_gaps; /* an unknown byte vanishes before merging (Hugging Face), else its neighbours stay apart (llama.cpp) */
-	kp_id *char2,
-		*char3; /* whole characters of 2 and 3 bytes that no merge around them can break up; KP_BPE_NO_ID: start from bytes */
+	uint16_t *char_index; /* into chars, by code point below U+10000; 0: none */
+	struct kp_char *chars;
 };
 
 /* Bit i: the line's i-th pair has this tag. */
@@ -109,6 +118,9 @@ static inline unsigned kp_pair_match(const struct kp_pair_line *l, uint32_t tag)
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err) KP_MUST_USE;
 void kp_bpe_fini(struct kp_bpe *b);
+/* bpe_chars.c: fills char_index and chars; part of kp_bpe_create. */
+int kp_bpe_find_chars(
+	struct kp_bpe *b, const struct kp_merge *merges, struct kp_err *err) KP_MUST_USE;
 
 /* The upper line_bits are the line, the 32 below them the tag (its lowest bits zero). */
 static inline uint64_t kp_pair_place(kp_id left, kp_id right)
@@ -118,14 +130,14 @@ static inline uint64_t kp_pair_place(kp_id left, kp_id right)
 /* Rank of a pair of ids (or gaps), KP_BPE_NONE when it never merges. */
 static inline uint32_t kp_bpe_rank(const struct kp_bpe *b, kp_id left, kp_id right)
 {
-	uint64_t may =
-		b->partners[left].right >> (right & 63) & b->partners[right].left >> (left & 63);
-	if (!(may & 1)) {
-		return KP_BPE_NONE;
-	}
+	uint64_t may = b->partners[left].right >> (right & 63) &
+		       b->partners[right].left >> (left & 63) & 1;
 	uint64_t place = kp_pair_place(left, right);
 	uint32_t tag = (uint32_t)(place << b->line_bits >> 32) + 1;
-	for (const struct kp_pair_line *l = &b->line[place >> (64 - b->line_bits)];; l++, tag++) {
+	/* Pairs that never merge look into the empty line in front: no branch to guess wrong, so that several look-ups wait for
+	   memory at once. */
+	const struct kp_pair_line *l = &b->line[-may & ((place >> (64 - b->line_bits)) + 1)];
+	for (;; l++, tag++) {
 		unsigned m = kp_pair_match(l, tag);
 		uint32_t rank = l->rank[__builtin_ctz(m | 0x80)];
 		if (KP_LIKELY(m || l->tag[7] == 0)) {

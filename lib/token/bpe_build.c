@@ -1,10 +1,4 @@
-/* DESIGN: the tables of bpe.h from a vocabulary and its merges, once per load; temporary memory is 8 bytes per id.
-
-   mark_characters decides which characters may enter a merge whole. A character of the vocabulary is built from its bytes by merges
-   of known ranks. If at each of these steps every merge that could join the symbol at its left or right edge with
-   something outside has a higher rank, no text around can come in between; if besides every merge of the whole
-   character ranks above its own steps, starting with it whole changes nothing that happens earlier. "Outside" is limited
-   to what valid UTF-8 can have there: symbols that end, or begin, at a character border. */
+/* DESIGN: the tables of bpe.h from a vocabulary and its merges, once per load; temporary memory is 8 bytes per id. */
 #include "token/bpe.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -74,7 +68,7 @@ static int put_pair(struct kp_bpe *b, const struct kp_merge *m, uint32_t rank, b
 {
 	uint64_t place = kp_pair_place(m->left, m->right);
 	uint32_t tag = (uint32_t)(place << b->line_bits >> 32) + 1;
-	struct kp_pair_line *l = &b->line[place >> (64 - b->line_bits)];
+	struct kp_pair_line *l = &b->line[(place >> (64 - b->line_bits)) + 1];
 	for (unsigned moved = 0; moved < PAIR_SPILL; moved++, l++, tag++) {
 		for (size_t i = 0; i < 8; i++) {
 			if (l->tag[i] == 0) {
@@ -100,7 +94,7 @@ static int make_pairs(
 		(size_t)1 << b->line_bits) { /* one line in twelve is full, or fewer */
 		b->line_bits++;
 	}
-	size_t bytes = (((size_t)1 << b->line_bits) + PAIR_SPILL) * sizeof(*b->line);
+	size_t bytes = (((size_t)1 << b->line_bits) + 1 + PAIR_SPILL) * sizeof(*b->line);
 	b->line_block = kp_try_malloc(bytes + 63);
 	if (!b->line_block) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
@@ -158,101 +152,6 @@ static int make_byte_pairs(struct kp_bpe *b, const struct kp_merge *m, struct kp
 	return 0;
 }
 
-/* --- characters -------------------------------------------------------------------------------------------------- */
-
-struct edges {
-	uint32_t *
-		left; /* least rank of a merge that joins the symbol to one on its left that ends a character */
-	uint32_t *right; /* the same to the right */
-};
-
-static bool ends_character(kp_str s)
-{
-	return s.n && (uint8_t)s.p[s.n - 1] < 0xc0 && kp_utf8_incomplete_tail(s) == 0;
-}
-
-static bool starts_character(kp_str s)
-{
-	return s.n && ((uint8_t)s.p[0] & 0xc0) != 0x80;
-}
-
-static int make_edges(const struct kp_vocab *v, const struct kp_merge *m, size_t n, struct edges *e,
-	struct kp_err *err)
-{
-	e->left = kp_try_malloc(2 * v->n * sizeof(*e->left));
-	if (!e->left) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%zu` merges", n);
-	}
-	memset(e->left, 0xff, 2 * v->n * sizeof(*e->left));
-	e->right = e->left + v->n;
-	for (size_t i = n; i-- > 0;) {
-		if (ends_character(kp_vocab_bytes(v, m[i].left))) {
-			e->left[m[i].right] = (uint32_t)i;
-		}
-		if (starts_character(kp_vocab_bytes(v, m[i].right))) {
-			e->right[m[i].left] = (uint32_t)i;
-		}
-	}
-	return 0;
-}
-
-/* Merges the 2 or 3 bytes of a character alone; the id, or KP_BPE_NO_ID when something around could interfere. */
-static kp_id whole_character(const struct kp_bpe *b, const struct edges *e, kp_str s)
-{
-	kp_id sym[3] = { 0, 0, 0 };
-	size_t k = s.n;
-	uint32_t highest = 0;
-	for (size_t i = 0; i < k; i++) {
-		sym[i] = b->byte_id[(uint8_t)s.p[i]];
-		if (sym[i] == b->gap) {
-			return KP_BPE_NO_ID;
-		}
-	}
-	while (k > 1) {
-		uint32_t first = kp_bpe_rank(b, sym[0], sym[1]);
-		uint32_t second = k == 3 ? kp_bpe_rank(b, sym[1], sym[2]) : KP_BPE_NONE;
-		uint32_t rank = KP_MIN(first, second);
-		if (rank == KP_BPE_NONE || e->left[sym[0]] <= rank ||
-			e->right[sym[k - 1]] <= rank) {
-			return KP_BPE_NO_ID;
-		}
-		if (first <= second) {
-			sym[0] = kp_bpe_product(b, rank);
-			sym[1] = sym[2];
-		} else {
-			sym[1] = kp_bpe_product(b, rank);
-		}
-		highest = KP_MAX(highest, rank);
-		k--;
-	}
-	return e->left[sym[0]] > highest && e->right[sym[0]] > highest ? sym[0] : KP_BPE_NO_ID;
-}
-
-static int mark_characters(struct kp_bpe *b, const struct kp_merge *m, size_t n, struct kp_err *err)
-{
-	enum { N2 = 1 << 11, N3 = 1 << 16 };
-	struct edges e = { NULL, NULL };
-	b->char2 = kp_try_malloc((N2 + N3) * sizeof(*b->char2));
-	if (!b->char2 || make_edges(b->vocab, m, n, &e, err)) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%zu` merges", n);
-	}
-	b->char3 = b->char2 + N2;
-	for (size_t i = 0; i < N2 + N3; i++) {
-		b->char2[i] = KP_BPE_NO_ID;
-	}
-	for (kp_id id = 0; id < b->vocab->n; id++) {
-		kp_str s = kp_vocab_bytes(b->vocab, id);
-		uint32_t cp;
-		if (!(b->vocab->tok[id].flags & KP_TOK_WORD) || s.n < 2 || s.n > 3 ||
-			kp_utf8_decode(s.p, s.n, &cp) != s.n) {
-			continue;
-		}
-		(s.n == 2 ? b->char2 : b->char3)[cp] = whole_character(b, &e, s);
-	}
-	kp_free(&e.left);
-	return 0;
-}
-
 /* Which tokens are what their own bytes encode to (Llama 3 has 588 that are not). Bytes that are not valid UTF-8 are
    never a whole piece of a text. */
 static void mark_self(const struct kp_bpe *b, struct kp_vocab *v)
@@ -285,7 +184,7 @@ int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merg
 		b->byte_id[c] = id == KP_BPE_NO_ID ? b->gap : id;
 	}
 	if (make_pairs(b, merges, keep_last, err) || make_partners(b, merges, err) ||
-		make_byte_pairs(b, merges, err) || mark_characters(b, merges, n, err)) {
+		make_byte_pairs(b, merges, err) || kp_bpe_find_chars(b, merges, err)) {
 		return -1;
 	}
 	mark_self(b, vocab);
@@ -298,6 +197,6 @@ void kp_bpe_fini(struct kp_bpe *b)
 	kp_free(&b->partners);
 	kp_free(&b->product);
 	kp_free(&b->byte_pair);
-	kp_free(&b->char2);
-	b->char3 = NULL;
+	kp_free(&b->char_index);
+	kp_free(&b->chars);
 }

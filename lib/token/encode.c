@@ -46,13 +46,11 @@ static void add_ids(struct kp_span *e, const kp_id *ids, size_t n)
 	}
 }
 
-/* The piece as one token, where the reference would give just that; KP_BPE_NO_ID otherwise. */
+/* A piece that is longer than a word of kp_words as one token, where the reference looks whole pieces up; else merging finds it
+   just as well. KP_BPE_NO_ID: none. */
 static kp_id whole(const struct kp_tokenizer *t, const uint8_t *p, size_t n)
 {
-	kp_id id = kp_vocab_find(&t->vocab, kp_str_n(p, n));
-	return id != KP_BPE_NO_ID && (t->ignore_merges || (t->vocab.tok[id].flags & KP_TOK_SELF))
-		       ? id
-		       : KP_BPE_NO_ID;
+	return t->ignore_merges ? kp_vocab_find(&t->vocab, kp_str_n(p, n)) : KP_BPE_NO_ID;
 }
 
 void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)

@@ -36,18 +36,15 @@ void kp_nfc_work_fini(struct kp_nfc_work *w)
 static size_t skip_plain(const uint8_t *p, size_t at, size_t n)
 {
 	while (at < n) {
-		uint64_t x;
-		while (n - at >= 8 &&
-			(memcpy(&x, p + at, 8), !(x & UINT64_C(0x8080808080808080)))) {
-			at += 8;
-		}
-		if (at >= n) {
-			break;
-		}
 		uint8_t c = p[at];
 		size_t block, len;
 		if (c < 0x80) {
+			uint64_t x;
 			at++;
+			while (n - at >= 8 &&
+				(memcpy(&x, p + at, 8), !(x & UINT64_C(0x8080808080808080)))) {
+				at += 8;
+			}
 			continue;
 		}
 		if (c < 0xe0) {
