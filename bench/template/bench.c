@@ -33,8 +33,7 @@ int main(int argc, char **argv)
 	struct kp_err err = KP_ERR_INIT;
 	KP_AUTO(buf) struct kp_buf file;
 	KP_AUTO(arena)
-	struct kp_arena *in = kp_arena_create(1U << 30),
-			*a = kp_arena_create(1U << 30);
+	struct kp_arena *in = kp_arena_create(1U << 30), *a = kp_arena_create(1U << 30);
 	KP_AUTO(template) struct kp_template *t = NULL;
 	struct kp_jv root;
 	struct kp_template_var v[MAX_VARS];
