@@ -40,7 +40,8 @@ class Program:
         self.stem = f"{Program.count:03}-{name}"
         LOGS.mkdir(parents=True, exist_ok=True)
         self.log = LOGS / f"{self.stem}.log"
-        self.argv = [str(a) for a in argv]
+        # A test run that is killed leaves nothing running.
+        self.argv = ["setpriv", "--pdeathsig", "KILL", *(str(a) for a in argv)]
         self.env = {**os.environ, **(env or {})}
         self.status = None
         with open(self.log, "wb") as out:
