@@ -11,6 +11,12 @@
 #include <arm_neon.h>
 #endif
 
+enum {
+	KP_ASCII_UPPER = 1,
+	KP_ASCII_SLASH = 2,
+	KP_ASCII_CONTROL = 4
+}; /* what not every pattern asks for */
+
 struct kp_ascii {
 	uint64_t letter, digit, space; /* \s: tab, \n, \v, \f, \r, space */
 	uint64_t newline;              /* \n, \r */
@@ -18,7 +24,8 @@ struct kp_ascii {
 	uint64_t quote;                /* ' */
 	uint64_t upper;                /* A-Z */
 	uint64_t slash;
-	uint64_t high; /* not ASCII; the other bits say nothing there */
+	uint64_t control; /* below 0x20, and 0x7f; white space among them */
+	uint64_t high;    /* not ASCII; the other bits say nothing there */
 };
 
 #if defined(__SSE2__)
@@ -36,7 +43,7 @@ static inline __m128i kp_ascii_range(__m128i v, char from, char n)
 }
 
 static inline __attribute__((always_inline)) void kp_ascii_load(
-	const uint8_t *p, struct kp_ascii *r, bool upper, bool slash)
+	const uint8_t *p, struct kp_ascii *r, unsigned extra)
 {
 	*r = (struct kp_ascii){ 0 };
 	for (unsigned i = 0; i < 64; i += 16) {
@@ -52,11 +59,16 @@ static inline __attribute__((always_inline)) void kp_ascii_load(
 		r->blank |= kp_ascii_bits(blank, i);
 		r->quote |= kp_ascii_bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('\'')), i);
 		r->high |= kp_ascii_bits(v, i);
-		if (upper) {
+		if (extra & KP_ASCII_UPPER) {
 			r->upper |= kp_ascii_bits(kp_ascii_range(v, 'A', 26), i);
 		}
-		if (slash) {
+		if (extra & KP_ASCII_SLASH) {
 			r->slash |= kp_ascii_bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('/')), i);
+		}
+		if (extra & KP_ASCII_CONTROL) {
+			r->control |= kp_ascii_bits(_mm_or_si128(kp_ascii_range(v, 0, 32),
+							    _mm_cmpeq_epi8(v, _mm_set1_epi8(127))),
+				i);
 		}
 	}
 }
@@ -78,9 +90,9 @@ static inline uint8x16_t kp_ascii_range(uint8x16_t v, uint8_t from, uint8_t n)
 }
 
 static inline __attribute__((always_inline)) void kp_ascii_load(
-	const uint8_t *p, struct kp_ascii *r, bool upper, bool slash)
+	const uint8_t *p, struct kp_ascii *r, unsigned extra)
 {
-	uint8x16_t l[4], d[4], s[4], n[4], b[4], q[4], h[4], u[4], f[4];
+	uint8x16_t l[4], d[4], s[4], n[4], b[4], q[4], h[4], u[4], f[4], c[4];
 	for (unsigned i = 0; i < 4; i++) {
 		uint8x16_t v = vld1q_u8(p + 16 * i);
 		l[i] = kp_ascii_range(vorrq_u8(v, vdupq_n_u8(0x20)), 'a', 26);
@@ -92,6 +104,7 @@ static inline __attribute__((always_inline)) void kp_ascii_load(
 		h[i] = vcgeq_u8(v, vdupq_n_u8(0x80));
 		u[i] = kp_ascii_range(v, 'A', 26);
 		f[i] = vceqq_u8(v, vdupq_n_u8('/'));
+		c[i] = vorrq_u8(kp_ascii_range(v, 0, 32), vceqq_u8(v, vdupq_n_u8(127)));
 	}
 	*r = (struct kp_ascii){ .letter = kp_ascii_bits(l),
 		.digit = kp_ascii_bits(d),
@@ -100,13 +113,14 @@ static inline __attribute__((always_inline)) void kp_ascii_load(
 		.blank = kp_ascii_bits(b),
 		.quote = kp_ascii_bits(q),
 		.high = kp_ascii_bits(h),
-		.upper = upper ? kp_ascii_bits(u) : 0,
-		.slash = slash ? kp_ascii_bits(f) : 0 };
+		.upper = extra & KP_ASCII_UPPER ? kp_ascii_bits(u) : 0,
+		.slash = extra & KP_ASCII_SLASH ? kp_ascii_bits(f) : 0,
+		.control = extra & KP_ASCII_CONTROL ? kp_ascii_bits(c) : 0 };
 }
 
 #else
 
-static inline void kp_ascii_load(const uint8_t *p, struct kp_ascii *r, bool upper, bool slash)
+static inline void kp_ascii_load(const uint8_t *p, struct kp_ascii *r, unsigned extra)
 {
 	*r = (struct kp_ascii){ 0 };
 	for (unsigned i = 0; i < 64; i++) {
@@ -118,8 +132,9 @@ static inline void kp_ascii_load(const uint8_t *p, struct kp_ascii *r, bool uppe
 		r->blank |= (uint64_t)(c == ' ') << i;
 		r->quote |= (uint64_t)(c == '\'') << i;
 		r->high |= (uint64_t)(c >= 0x80) << i;
-		r->upper |= (uint64_t)(upper && c >= 'A' && c <= 'Z') << i;
-		r->slash |= (uint64_t)(slash && c == '/') << i;
+		r->upper |= (uint64_t)((extra & KP_ASCII_UPPER) && c >= 'A' && c <= 'Z') << i;
+		r->slash |= (uint64_t)((extra & KP_ASCII_SLASH) && c == '/') << i;
+		r->control |= (uint64_t)((extra & KP_ASCII_CONTROL) && (c < 32 || c == 127)) << i;
 	}
 }
 
@@ -133,9 +148,12 @@ struct kp_block {
 	bool all;   /* they end where the text ends */
 };
 static inline __attribute__((always_inline)) void kp_block_load(
-	struct kp_block *b, const uint8_t *p, const uint8_t *end, bool upper, bool slash)
+	struct kp_block *b, const uint8_t *p, const uint8_t *end, unsigned extra)
 {
-	kp_ascii_load(p, &b->a, upper, slash);
+	kp_ascii_load(p, &b->a, extra);
+	if (extra & KP_ASCII_CONTROL) {
+		b->a.high |= b->a.control & ~b->a.space;
+	}
 	size_t left = (size_t)(end - p);
 	unsigned n = b->a.high ? (unsigned)__builtin_ctzll(b->a.high) : 64;
 	b->all = left <= n;
@@ -162,6 +180,34 @@ static inline uint64_t kp_block_certain(const struct kp_block *b, uint64_t run)
 	unsigned first =
 		gaps ? 64 - (unsigned)__builtin_clzll(gaps) : 0; /* where the last run begins */
 	return (UINT64_C(2) << first) - 1;
+}
+
+/* Behind a line end, white space up to the next word is a piece of its own, but not when another line end follows it. line: line ends
+   that belong to no other piece; gap: white space other than line ends. */
+static inline uint64_t kp_block_indents(uint64_t line, uint64_t gap)
+{
+	uint64_t begin = gap & (line << 1);
+	uint64_t behind = (gap + begin) & ~gap;
+	if (KP_LIKELY(!(behind & line))) {
+		return begin;
+	}
+	for (uint64_t q = begin; q; q &= q - 1) {
+		uint64_t first = q & -q;
+		if ((gap + first) & ~gap & line) {
+			begin &= ~first;
+		}
+	}
+	return begin;
+}
+/* Begins of the groups of three digits, from the first of each run. */
+static inline uint64_t kp_block_threes(uint64_t digit)
+{
+	uint64_t m = 0, first = digit & ~(digit << 1);
+	do {
+		m |= first;
+		first = (first << 3) & digit & (digit << 1) & (digit << 2);
+	} while (KP_UNLIKELY(first));
+	return m;
 }
 
 #endif

@@ -53,7 +53,8 @@ size_t kp_added_index(const struct kp_tokenizer *t, kp_id id);
 
 /* The pre-tokenizers; see pretok.h. */
 extern const struct kp_pretok kp_pretok_gpt2, kp_pretok_gpt2_digits, kp_pretok_smollm,
-	kp_pretok_cl100k_1, kp_pretok_cl100k_3;
+	kp_pretok_cl100k_1, kp_pretok_cl100k_3, kp_pretok_cl100k_marks, kp_pretok_o200k,
+	kp_pretok_deepseek;
 
 /* GPT-2's byte alphabet. Appends the bytes that valid UTF-8 text stands for; false (nothing appended) when a character is none of it. */
 struct kp_bytelevel {

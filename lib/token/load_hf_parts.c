@@ -120,30 +120,60 @@ static int normalizer(struct kp_hf *h, struct kp_err *err)
 
 /* --- pre-tokenizers ---------------------------------------------------------------------------------------------- */
 
-#define CL100K(number)                                                       \
-	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number \
-	"| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CL100K(letter, number, other)                                                        \
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" letter "+|" number "| ?" other \
+	"+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define NO_WORD "[^\\s\\p{L}\\p{N}]"
 
+#define O200K_PREFIX "[^\\r\\n\\p{L}\\p{N}]?"
+#define O200K_UPPER  "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define O200K_LOWER  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define O200K_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+#define O200K                                                                                 \
+	O200K_PREFIX O200K_UPPER                                                              \
+		"*" O200K_LOWER "+" O200K_SUFFIX "|" O200K_PREFIX O200K_UPPER "+" O200K_LOWER \
+		"*" O200K_SUFFIX                                                              \
+		"|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define DEEPSEEK                                                                                           \
+	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+	" ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
+
+/* The Splits before ByteLevel. everywhere: the pattern matches at every place, so that removing what it does not match is the same
+   as isolating what it does. */
 static const struct {
-	const char *pattern;
+	const char *pattern[3];
 	const struct kp_pretok *pretok;
+	bool everywhere;
 } patterns[] = {
-	{ CL100K("\\p{N}"), &kp_pretok_cl100k_1 },
-	{ CL100K("\\p{N}{1,3}"), &kp_pretok_cl100k_3 },
+	{ { CL100K("\\p{L}", "\\p{N}", NO_WORD) }, &kp_pretok_cl100k_1, true },
+	{ { CL100K("\\p{L}", "\\p{N}{1,3}", NO_WORD) }, &kp_pretok_cl100k_3, true },
+	{ { CL100K("[\\p{L}\\p{M}]", "\\p{N}", "[^\\s\\p{L}\\p{M}\\p{N}]") },
+		&kp_pretok_cl100k_marks, true },
+	{ { O200K }, &kp_pretok_o200k, true },
+	{ { "\\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", DEEPSEEK }, &kp_pretok_deepseek, false },
 };
 
-/* A Split that keeps every match as a piece; all known patterns match everywhere, so "remove what does not match" is the same. */
-static const struct kp_pretok *known_split(const struct kp_jv *v)
+static bool is_split(const struct kp_jv *v, const char *pattern, bool everywhere)
 {
 	kp_str behavior = kp_jv_str(v, KP_S("behavior")),
-	       pattern = kp_jv_str(kp_jv_get(v, KP_S("pattern")), KP_S("Regex"));
+	       regex = kp_jv_str(kp_jv_get(v, KP_S("pattern")), KP_S("Regex"));
 	bool invert = flag(v, KP_S("invert"), false);
-	if (!(kp_str_eq(behavior, KP_S("Isolated")) && !invert) &&
-		!(kp_str_eq(behavior, KP_S("Removed")) && invert)) {
-		return NULL;
-	}
-	for (size_t i = 0; pattern.p && i < KP_LEN(patterns); i++) {
-		if (kp_str_eq(pattern, kp_str_c(patterns[i].pattern))) {
+	bool isolated = kp_str_eq(behavior, KP_S("Isolated")) && !invert;
+	bool removed = everywhere && kp_str_eq(behavior, KP_S("Removed")) && invert;
+	return is_type(v, KP_S("Split")) && (isolated || removed) && regex.p &&
+	       kp_str_eq(regex, kp_str_c(pattern));
+}
+
+/* The pre-tokenizer of n Splits. */
+static const struct kp_pretok *known_splits(const struct kp_jv *list, size_t n)
+{
+	for (size_t i = 0; i < KP_LEN(patterns); i++) {
+		size_t k = 0;
+		while (k < n && k < KP_LEN(patterns[i].pattern) && patterns[i].pattern[k] &&
+			is_split(&list[k], patterns[i].pattern[k], patterns[i].everywhere)) {
+			k++;
+		}
+		if (k == n && (k == KP_LEN(patterns[i].pattern) || !patterns[i].pattern[k])) {
 			return patterns[i].pretok;
 		}
 	}
@@ -179,8 +209,8 @@ static int pre_tokenizer(struct kp_hf *h, struct kp_err *err)
 	} else if (n == 2 && regex && is_type(&list[0], KP_S("Digits")) &&
 		   flag(&list[0], KP_S("individual_digits"), false)) {
 		found = &kp_pretok_gpt2_digits;
-	} else if (n == 2 && !regex && is_type(&list[0], KP_S("Split"))) {
-		found = known_split(&list[0]);
+	} else if (n >= 2 && !regex && is_type(&list[0], KP_S("Split"))) {
+		found = known_splits(list, n - 1);
 		if (!found) {
 			return refuse_split(&list[0], err);
 		}

@@ -47,6 +47,23 @@ static inline size_t kp_space_piece(const uint8_t *p, const uint8_t *end)
 	return (size_t)((q == end || last == p ? q : last) - p);
 }
 
+static inline bool kp_is_newline(const uint8_t *p)
+{
+	return *p == '\n' || *p == '\r';
+}
+
+/* `\s*[\r\n]+|\s+(?!\S)|\s+` at white space. */
+static inline size_t kp_line_piece(const uint8_t *p, const uint8_t *end)
+{
+	const uint8_t *q = p, *line = NULL;
+	size_t n;
+	while (q < end && (kp_uc_class(kp_uc_get(q, &n)) & KP_UC_SPACE)) {
+		line = kp_is_newline(q) ? q + 1 : line;
+		q += n;
+	}
+	return line ? (size_t)(line - p) : kp_space_piece(p, end);
+}
+
 /* Length of 's 't 're 've 'm 'll 'd at p, which is the quote; 0: none. any_case: also U+017F, which folds to s. */
 static inline size_t kp_contraction(const uint8_t *p, const uint8_t *end, bool any_case)
 {

@@ -1,5 +1,6 @@
 /* DESIGN: the pattern of cl100k, Llama 3 (numbers of up to three digits) and Qwen 2 and 3 (one digit):
      (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+   and of Qwen 3.5, where marks belong to words: [\p{L}\p{M}]+ and [^\s\p{L}\p{M}\p{N}]+.
    The scalar half is the pattern read left to right. The block half says the same as conditions on neighbouring bytes:
    - a word takes in the character before it when that is white space other than a line end (the last of a run is always left for
      it), or a lone other character without a blank before it;
@@ -8,24 +9,8 @@
 #include "token/ascii.h"
 #include "token/pretok.h"
 
-static inline bool is_newline(const uint8_t *p)
-{
-	return *p == '\n' || *p == '\r';
-}
-
-/* `\s*[\r\n]+|\s+(?!\S)|\s+` at white space. */
-static size_t space_piece(const uint8_t *p, const uint8_t *end)
-{
-	const uint8_t *q = p, *line = NULL;
-	size_t n;
-	while (q < end && (kp_uc_class(kp_uc_get(q, &n)) & KP_UC_SPACE)) {
-		line = is_newline(q) ? q + 1 : line;
-		q += n;
-	}
-	return line ? (size_t)(line - p) : kp_space_piece(p, end);
-}
-
-static inline size_t piece(const uint8_t *p, const uint8_t *end, unsigned digits)
+/* letter: KP_UC_L, with KP_UC_M where marks belong to words. */
+static inline size_t piece(const uint8_t *p, const uint8_t *end, unsigned digits, unsigned letter)
 {
 	size_t n, m;
 	if (*p == '\'') {
@@ -35,8 +20,8 @@ static inline size_t piece(const uint8_t *p, const uint8_t *end, unsigned digits
 		}
 	}
 	unsigned c = kp_class_at(p, end, &n);
-	if (c & KP_UC_L) {
-		return (size_t)(kp_run(p + n, end, KP_UC_L) - p);
+	if (c & letter) {
+		return (size_t)(kp_run(p + n, end, letter) - p);
 	}
 	if (c & KP_UC_N) {
 		const uint8_t *q = p + n;
@@ -45,41 +30,24 @@ static inline size_t piece(const uint8_t *p, const uint8_t *end, unsigned digits
 		}
 		return (size_t)(q - p);
 	}
-	if (!is_newline(p) && (kp_class_at(p + n, end, &m) & KP_UC_L)) {
-		return (size_t)(kp_run(p + n + m, end, KP_UC_L) - p);
+	if (!kp_is_newline(p) && (kp_class_at(p + n, end, &m) & letter)) {
+		return (size_t)(kp_run(p + n + m, end, letter) - p);
 	}
 	const uint8_t *q = *p == ' ' ? p + 1 : p;
-	const uint8_t *r = kp_run_not(q, end, KP_UC_SPACE | KP_UC_L | KP_UC_N);
+	const uint8_t *r = kp_run_not(q, end, KP_UC_SPACE | KP_UC_N | letter);
 	if (r == q) {
-		return space_piece(p, end);
+		return kp_line_piece(p, end);
 	}
-	while (r < end && is_newline(r)) {
+	while (r < end && kp_is_newline(r)) {
 		r++;
 	}
 	return (size_t)(r - p);
 }
 
-/* Behind a line end, white space up to the next word is a piece of its own, but not when another line end follows it. */
-static inline uint64_t indents(uint64_t line, uint64_t blank_run)
-{
-	uint64_t begin = blank_run & (line << 1);
-	uint64_t behind = (blank_run + begin) & ~blank_run;
-	if (KP_LIKELY(!(behind & line))) {
-		return begin;
-	}
-	for (uint64_t q = begin; q; q &= q - 1) {
-		uint64_t first = q & -q;
-		if ((blank_run + first) & ~blank_run & line) {
-			begin &= ~first;
-		}
-	}
-	return begin;
-}
-
 static inline uint64_t starts(const uint8_t *p, const uint8_t *end, bool *ret_all, unsigned digits)
 {
 	struct kp_block b;
-	kp_block_load(&b, p, end, false, false);
+	kp_block_load(&b, p, end, 0);
 	uint64_t letter = b.a.letter, number = b.a.digit, other = b.other;
 	uint64_t other_begin = other & ~(other << 1) & ~(b.a.blank << 1);
 	/* Line ends that belong to the other characters before them: the carry runs through them. */
@@ -91,16 +59,8 @@ static inline uint64_t starts(const uint8_t *p, const uint8_t *end, bool *ret_al
 	uint64_t m = (letter & ~(letter << 1) & ~prefix) | other_begin;
 	m |= space & ~(space << 1);
 	m |= gap & ((letter | number | other) >> 1);
-	m |= indents(line, gap);
-	if (digits == 1) {
-		m |= number;
-	} else {
-		uint64_t first = number & ~(number << 1);
-		do {
-			m |= first;
-			first = (first << 3) & number & (number << 1) & (number << 2);
-		} while (KP_UNLIKELY(first));
-	}
+	m |= kp_block_indents(line, gap);
+	m |= digits == 1 ? number : kp_block_threes(number);
 	for (uint64_t q = b.a.quote & other_begin & (letter >> 1); KP_UNLIKELY(q); q &= q - 1) {
 		unsigned at = (unsigned)__builtin_ctzll(q);
 		size_t n = kp_contraction(p + at, p + b.n, true);
@@ -112,11 +72,15 @@ static inline uint64_t starts(const uint8_t *p, const uint8_t *end, bool *ret_al
 
 static size_t piece_1(const uint8_t *p, const uint8_t *end)
 {
-	return piece(p, end, 1);
+	return piece(p, end, 1, KP_UC_L);
 }
 static size_t piece_3(const uint8_t *p, const uint8_t *end)
 {
-	return piece(p, end, 3);
+	return piece(p, end, 3, KP_UC_L);
+}
+static size_t piece_marks(const uint8_t *p, const uint8_t *end)
+{
+	return piece(p, end, 1, KP_UC_L | KP_UC_M);
 }
 static inline uint64_t starts_1(const uint8_t *p, const uint8_t *end, bool *ret_all)
 {
@@ -136,5 +100,12 @@ static void run_3(struct kp_span *e, const uint8_t *p, const uint8_t *end, const
 	kp_span_run(e, p, end, readable, starts_3, piece_3);
 }
 
+static void run_marks(
+	struct kp_span *e, const uint8_t *p, const uint8_t *end, const uint8_t *readable)
+{
+	kp_span_run(e, p, end, readable, starts_1, piece_marks);
+}
+
 const struct kp_pretok kp_pretok_cl100k_1 = { "cl100k-1", run_1, piece_1 };
 const struct kp_pretok kp_pretok_cl100k_3 = { "cl100k-3", run_3, piece_3 };
+const struct kp_pretok kp_pretok_cl100k_marks = { "cl100k-marks", run_marks, piece_marks };

@@ -72,7 +72,7 @@ static inline size_t piece(const uint8_t *p, const uint8_t *end, enum variant v)
 static inline uint64_t starts(const uint8_t *p, const uint8_t *end, bool *ret_all, bool digits)
 {
 	struct kp_block b;
-	kp_block_load(&b, p, end, false, false);
+	kp_block_load(&b, p, end, 0);
 	uint64_t letter = b.a.letter, number = b.a.digit, space = b.a.space, other = b.other;
 	uint64_t behind_blank = b.a.blank << 1;
 	uint64_t other_begin = other & ~(other << 1) & ~behind_blank;

