@@ -6,7 +6,7 @@
      it), or a lone other character without a blank before it;
    - line ends right behind other characters belong to them; what follows begins anew;
    - white space with a line end is one piece up to its last line end, then all but the last character, then the last one. */
-#include "token/ascii.h"
+#include "token/block.h"
 #include "token/pretok.h"
 
 /* letter: KP_UC_L, with KP_UC_M where marks belong to words. */

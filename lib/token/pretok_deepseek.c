@@ -4,7 +4,7 @@
      [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
    A number or one of those ideographs ends the text for the third one. What that does not match (control characters mostly) is a piece up to where
    it matches again. The block half stops at control characters, as at anything that is not ASCII. */
-#include "token/ascii.h"
+#include "token/block.h"
 #include "token/pretok.h"
 
 static inline bool is_east_asian(uint32_t cp)

@@ -3,7 +3,7 @@
    alone, and behind `Digits` with individual_digits (llama.cpp `smollm`, whose Unicode is one version older), where each number stands alone and white space before it
    is at the end of its own split. The scalar half is the pattern read left to right; the block half says the same as
    conditions on neighbouring bytes (tests compare the two). */
-#include "token/ascii.h"
+#include "token/block.h"
 #include "token/pretok.h"
 
 /* How characters are classed: KP_UC_* as they are, or as llama.cpp's older tables have them. */

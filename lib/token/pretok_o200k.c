@@ -3,7 +3,7 @@
      \s*[\r\n]+|\s+(?!\S)|\s+
    The scalar half follows the backtracking of the first alternative: U* gives back what the first W needs. In ASCII no letter is in both
    classes, so the block half cuts words before a capital behind a small letter; a contraction belongs to the word before it. */
-#include "token/ascii.h"
+#include "token/block.h"
 #include "token/pretok.h"
 
 static inline bool is_upper(unsigned c)

@@ -54,8 +54,8 @@ static void ids_are_the_obvious_ones(void **state)
 				*big = kp_token_scratch_create(4 << 20);
 	for (int v = 0; v < 24; v++) {
 		made_init(&made, &r, 100 + kp_rng_below(&r, 250), v % 5 == 0);
-		struct kp_tokenizer *t =
-			made_load(&made, made_pretoks[v % KP_LEN(made_pretoks)], false, v % 7 == 3, "");
+		struct kp_tokenizer *t = made_load(
+			&made, made_pretoks[v % KP_LEN(made_pretoks)], false, v % 7 == 3, "");
 		for (int k = 0; k < 50; k++) {
 			kp_buf_reset(&text);
 			made_text(&r, kp_rng_below(&r, k % 8 ? 120 : 900), &text);
