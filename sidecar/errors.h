@@ -11,5 +11,7 @@ void kp_error_json(struct kp_buf *out, const struct kp_err *err);
 /* The whole answer; retryable ones carry Retry-After. Faults of ours (5xx) keep their message: it
  * names operands, never prompt text. */
 void kp_error_reply(struct kp_stream *s, const struct kp_err *err);
+/* As above, with an x-request-id. */
+void kp_error_reply_id(struct kp_stream *s, const struct kp_err *err, kp_str request_id);
 
 #endif

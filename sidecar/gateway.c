@@ -5,6 +5,7 @@
 #include "sidecar/gateway.h"
 
 #include "base/clock.h"
+#include "net/addr.h"
 #include "net/tls.h"
 #include "obs/log.h"
 #include "sidecar/admin/admin.h"
@@ -12,11 +13,14 @@
 #include "sidecar/gwloop.h"
 #include "sidecar/metrics.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_QUEUED_JOBS = 256 };
 
@@ -30,11 +34,39 @@ static void raise_file_limit(void)
 	}
 }
 
+/* SO_REUSEPORT, which our loops share a port by, would let a second gateway share it too: look
+ * first. */
+static int check_unused(const char *address, struct kp_err *err)
+{
+	struct kp_addr addr;
+	int one = 1, r = 0;
+	if (kp_addr_parse(address, &addr, err)) {
+		return -1;
+	}
+	if (!addr.socklen || addr.is_unix || addr.port == 0) {
+		return 0;
+	}
+	int fd = socket(addr.sock.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		return kp_err_sys(err, errno, "listen on `%s`", address);
+	}
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (const struct sockaddr *)&addr.sock, addr.socklen) != 0 ||
+		listen(fd, 1) != 0) {
+		r = kp_err_sys(err, errno, "listen on `%s`", address);
+	}
+	close(fd);
+	return r;
+}
+
 /* Every loop listens on every address; the first one settles what port 0 means. */
 static int listen_one(struct kp_gateway *g, const char *address, struct kp_err *err)
 {
 	char actual[300];
 	kp_str host = kp_str_c(address);
+	if (check_unused(address, err)) {
+		return -1;
+	}
 	for (size_t i = 0; i < g->n_loops; i++) {
 		uint16_t port;
 		if (kp_gwloop_listen(g->loops[i], i == 0 ? address : actual, &port, err)) {
@@ -189,6 +221,7 @@ void kp_gateway_run(struct kp_gateway *g)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	sigwait(&set, &sig); /* main.c blocked them before any thread began */
 	drain(g);
 	kp_log(KP_LOG_INFO, "stopping");

@@ -10,8 +10,21 @@
 #include "sidecar/flow/flow.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 
-enum { SCRATCH_BYTES = 8 << 20, ANSWER_BYTES = 256 << 20 };
+enum { MAX_CONNECTIONS = 20000, SCRATCH_BYTES = 8 << 20, ANSWER_BYTES = 256 << 20 };
+
+/* A loop's share of the descriptors; some stay for engines, files and the admin listener. */
+static unsigned max_connections(const struct kp_gateway *g)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur == RLIM_INFINITY) {
+		return 0; /* the server's own maximum */
+	}
+	rlim_t kept = KP_MIN((rlim_t)256, r.rlim_cur / 2);
+	rlim_t share = (r.rlim_cur - kept) / g->config.loops;
+	return share > MAX_CONNECTIONS ? MAX_CONNECTIONS : (unsigned)KP_MAX(share, (rlim_t)1);
+}
 
 int kp_gwloop_create(
 	struct kp_gateway *g, unsigned index, struct kp_gwloop **ret, struct kp_err *err)
@@ -26,7 +39,8 @@ int kp_gwloop_create(
 	kp_rng_seed(&l->rng, (uint64_t)kp_now_ns() + index);
 	kp_list_init(&l->flows);
 	kp_buf_init(&l->scratch_buf, ANSWER_BYTES);
-	const struct kp_http_limits limits = { .max_body_bytes = g->config.max_body_bytes };
+	const struct kp_http_limits limits = { .max_body_bytes = g->config.max_body_bytes,
+		.max_connections = max_connections(g) };
 	const struct kp_http_handler handler = { kp_api_request, l };
 	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
 	*ret = l;
@@ -86,12 +100,9 @@ struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
 		lane = l->lanes[i]->endpoint == e ? l->lanes[i] : NULL;
 	}
 	if (!lane) {
-		const struct kp_engine_vllm_opts opts = {
-			.vocab_size = atomic_load_explicit(&e->vocab_size, memory_order_relaxed)
-		};
 		lane = kp_new(struct kp_lane);
 		lane->endpoint = kp_endpoint_ref(e);
-		lane->engine = kp_engine_vllm_create(l->loop, e->address, &opts);
+		lane->engine = kp_engine_vllm_create(l->loop, e->address, NULL);
 		lane->is_named = true;
 		l->lanes = kp_xrealloc(l->lanes, (l->n_lanes + 1) * sizeof(*l->lanes));
 		l->lanes[l->n_lanes++] = lane;

@@ -53,7 +53,8 @@ static int read_fd(int fd, const char *path, struct kp_buf *b, struct kp_err *er
 
 int kp_fs_read(const char *path, struct kp_buf *b, struct kp_err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Not blocking: opening a FIFO would wait for a writer. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {
 		return kp_err_sys(err, errno, "open `%s`", path);
 	}
@@ -68,7 +69,8 @@ int kp_fs_read(const char *path, struct kp_buf *b, struct kp_err *err)
 
 int kp_fs_map(const char *path, size_t max_bytes, struct kp_mapping *ret, struct kp_err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Not blocking: opening a FIFO would wait for a writer. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	if (fd < 0) {
 		return kp_err_sys(err, errno, "open `%s`", path);

@@ -97,6 +97,9 @@ struct kp_engine_ops {
 	void (*cancel)(struct kp_engine_call *c);
 	/* Holds the engine's stream back (flow control) and lets it go again. */
 	void (*pause)(struct kp_engine_call *c, bool paused);
+	/* How often it has connected so far: a change means that the engine may be another one now.
+	 */
+	uint64_t (*connections)(const struct kp_engine *e);
 	/* One-shot questions. `done` exactly once, after this returned; status->code OK or the
 	   failure; info/loads/bytes valid during the call. A question that has to be taken back is:
 	   destroy the engine, or ignore the answer. */

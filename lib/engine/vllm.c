@@ -319,11 +319,18 @@ static void destroy(struct kp_engine *base)
 	kp_vllm_put(e);
 }
 
+static uint64_t connections(const struct kp_engine *base)
+{
+	const struct kp_vllm *e = KP_CONTAINER(base, struct kp_vllm, base);
+	return kp_grpc_channel_connections(e->channel);
+}
+
 static const struct kp_engine_ops ops = {
 	.destroy = destroy,
 	.start = start,
 	.cancel = cancel,
 	.pause = pause_call,
+	.connections = connections,
 	.health = kp_vllm_health,
 	.info = kp_vllm_info,
 	.loads = kp_vllm_loads,

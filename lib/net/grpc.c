@@ -36,6 +36,7 @@ struct kp_grpc_channel {
 	struct kp_grpc_link_opts link_opts;
 	size_t max_message, max_pending;
 	int64_t keepalive_ns;
+	uint64_t n_connections;
 	enum kp_grpc_state state;
 	struct kp_grpc_link *current; /* CONNECTING and READY only */
 	struct kp_list links;         /* current and retired ones */
@@ -61,8 +62,8 @@ struct kp_grpc_call {
 	kp_str path;
 	size_t n_metadata;
 	bool wait_for_ready, is_pending, is_over;
-	struct kp_header metadata
-		[]; /* checked, "-bin" values encoded; behind them all bytes: request, path, names, values */
+	struct kp_header metadata[]; /* checked, "-bin" values encoded; behind them all bytes:
+					request, path, names, values */
 };
 
 static void work(struct kp_defer *d);
@@ -171,6 +172,7 @@ static void connect_now(struct kp_grpc_channel *c)
 {
 	kp_timer_stop(c->loop, &c->backoff);
 	c->state = KP_GRPC_CONNECTING;
+	c->n_connections++;
 	c->current = kp_grpc_link_open(c->loop, &c->link_opts, c->keepalive_ns, &link_ops, c);
 	kp_list_push(&c->links, &c->current->link);
 }
@@ -652,6 +654,11 @@ void kp_grpc_channel_connect(struct kp_grpc_channel *c)
 		c->state = KP_GRPC_IDLE;
 		connect_now(c);
 	}
+}
+
+uint64_t kp_grpc_channel_connections(const struct kp_grpc_channel *c)
+{
+	return c->n_connections;
 }
 
 size_t kp_grpc_channel_calls(const struct kp_grpc_channel *c)

@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +25,7 @@ static struct {
 	bool running, stopping;
 	enum kp_log_format format;
 	struct kp_buf queue;
+	atomic_bool is_ending;
 	atomic_uint_fast64_t dropped;
 } g = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
 
@@ -131,7 +134,18 @@ static void put_line(struct kp_buf *b, enum kp_log_level level, const char *msg,
 static void write_out(kp_str s)
 {
 	while (s.n) {
-		ssize_t k = write(STDERR_FILENO, s.p, s.n);
+		/* At most PIPE_BUF at a time: a pipe that poll calls writable takes that much
+		   without blocking. While the program ends, a reader that takes nothing for a
+		   second is given up. */
+		struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+		int ready = poll(&p, 1, 1000);
+		if (ready == 0 && !atomic_load(&g.is_ending)) {
+			continue;
+		}
+		if (ready == 0) {
+			return;
+		}
+		ssize_t k = write(STDERR_FILENO, s.p, KP_MIN(s.n, (size_t)PIPE_BUF));
 		if (k < 0 && errno != EINTR && errno != EAGAIN) {
 			return; /* nowhere left to complain */
 		}
@@ -178,6 +192,7 @@ void kp_log_start(enum kp_log_level min, enum kp_log_format format)
 	kp_log_min = min;
 	g.format = format;
 	g.stopping = false;
+	atomic_store(&g.is_ending, false);
 	kp_buf_init(&g.queue, QUEUE_BYTES);
 	if (pthread_create(&g.thread, NULL, writer, NULL) != 0) {
 		kp_bug(__FILE__, __LINE__, "cannot start the log thread");
@@ -190,6 +205,7 @@ void kp_log_stop(void)
 	if (!g.running) {
 		return;
 	}
+	atomic_store(&g.is_ending, true);
 	pthread_mutex_lock(&g.lock);
 	g.stopping = true;
 	pthread_cond_signal(&g.more);

@@ -16,6 +16,9 @@ struct kp_api_call {
 	const struct kp_route *route;
 	kp_str request_id;    /* the client's, or KP_STR_NULL */
 	struct kp_flow *flow; /* NULL: none */
+	size_t held;          /* bytes of the body, counted in the gateway's total */
+	bool is_refused;      /* answered while the body was arriving */
+	bool is_reading;      /* counted among the bodies that are arriving */
 };
 struct kp_route {
 	kp_str method, path;

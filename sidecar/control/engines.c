@@ -30,10 +30,13 @@ struct endpoint {
 	struct kp_endpoint *shared;
 	struct kp_engine *probe;
 	struct kp_timer timer;
-	bool is_asking; /* a question is under way */
-	bool is_gone;   /* being destroyed: answers mean nothing */
-	bool has_info;  /* since it last came up */
-	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it does */
+	bool is_asking;                   /* a question is under way */
+	bool is_gone;                     /* being destroyed: answers mean nothing */
+	bool has_info;                    /* since it last came up */
+	uint64_t connections;             /* of the probe, when it was asked what it serves */
+	uint32_t max_context, vocab_size; /* as it said, 0: not known */
+	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it
+			     does */
 	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
 	struct kp_gauge *up, *running, *waiting;
 };
@@ -46,8 +49,7 @@ struct engine {
 	KP_VEC(struct endpoint *)
 	endpoints;
 	struct kp_text_stack *text;
-	uint64_t zip_hash; /* of the archive `text` was made from */
-	uint32_t max_context, vocab_size;
+	uint64_t zip_hash;    /* of the archive `text` was made from */
 	char why[KP_ERR_MSG]; /* there is no text stack */
 	bool keep;            /* the program names it */
 };
@@ -88,6 +90,9 @@ static void set_state(struct endpoint *p, enum kp_endpoint_state state, const ch
 		(enum kp_endpoint_state)atomic_exchange(&p->shared->state, (int)state);
 	bool is_new_reason = !kp_str_eq(kp_str_c(p->why), kp_str_c(why));
 	snprintf(p->why, sizeof(p->why), "%s", why);
+	if (before == KP_ENDPOINT_DOWN && state == KP_ENDPOINT_ROUTABLE) {
+		kp_endpoint_trust(p->shared); /* it starts anew */
+	}
 	kp_gauge_set(p->up, state == KP_ENDPOINT_ROUTABLE);
 	if (before == state && !is_new_reason) {
 		return;
@@ -121,11 +126,11 @@ static void why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG])
 	why[0] = '\0';
 	if (!e->text) {
 		snprintf(why, KP_ERR_MSG, "%s", e->why);
-	} else if (e->vocab_size && e->text->info->vocab_size > e->vocab_size) {
+	} else if (p->vocab_size && e->text->info->vocab_size > p->vocab_size) {
 		/* Another model's tokenizer: its ids would mean something else, or nothing. */
 		snprintf(why, KP_ERR_MSG,
 			"the tokenizer has %zu tokens, the engine's model only %u: they do not belong together",
-			e->text->info->vocab_size, e->vocab_size);
+			e->text->info->vocab_size, p->vocab_size);
 	}
 }
 
@@ -205,9 +210,10 @@ static void on_info(void *user, const struct kp_err *status, const struct kp_eng
 		return;
 	}
 	p->has_info = true;
-	if (e->max_context != info->max_context || e->vocab_size != info->vocab_size) {
-		e->max_context = info->max_context;
-		e->vocab_size = info->vocab_size;
+	p->connections = p->probe->ops->connections(p->probe);
+	if (p->max_context != info->max_context || p->vocab_size != info->vocab_size) {
+		p->max_context = info->max_context;
+		p->vocab_size = info->vocab_size;
 		e->owner->changed(e->owner->arg);
 	}
 	atomic_store_explicit(&p->shared->vocab_size, info->vocab_size, memory_order_relaxed);
@@ -229,6 +235,7 @@ static void on_loads(void *user, const struct kp_err *status, const struct kp_en
 		kp_gauge_set(p->running, loads->running);
 		kp_gauge_set(p->waiting, loads->waiting);
 	}
+	kp_endpoint_forgive(p->shared);
 	is_up(p); /* an engine without loads is healthy all the same */
 }
 
@@ -239,6 +246,8 @@ static void on_health(void *user, const struct kp_err *status)
 	if (p->is_gone) {
 		return;
 	}
+	/* A new connection may lead to an engine that was started again with another model. */
+	p->has_info = p->has_info && p->connections == p->probe->ops->connections(p->probe);
 	if (status->code != KP_OK) {
 		went_down(p, status);
 	} else if (!p->has_info) {
@@ -604,9 +613,14 @@ struct kp_snapshot *kp_engines_snapshot(
 			r->why_not = e->text ? NULL : kp_xstrdup(e->why);
 		}
 		made[i] = r;
-		r->max_context = smaller(r->max_context, e->max_context);
-		r->vocab_size = smaller(r->vocab_size, e->vocab_size);
 		for (size_t k = 0; k < e->endpoints.n; k++) {
+			const struct endpoint *p = e->endpoints.p[k];
+			char why[KP_ERR_MSG];
+			why_not_routable(p, why);
+			if (!why[0]) { /* one that does not fit says nothing about the others */
+				r->max_context = smaller(r->max_context, p->max_context);
+				r->vocab_size = smaller(r->vocab_size, p->vocab_size);
+			}
 			kp_revision_add_endpoint(r, e->endpoints.p[k]->shared);
 		}
 		add_name(es, s, e, e->model, r);

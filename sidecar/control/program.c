@@ -127,6 +127,12 @@ static int build(struct builder *b, struct kp_err *err)
 			return -1;
 		}
 	}
+	if (!b->p->target_ports &&
+		!b->problems->n_errors) { /* a truncated file, or another namespace */
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"load manifests: there is no InferencePool in namespace `%" KP_FMT "`",
+			KP_ARG(b->ns));
+	}
 	if (b->problems->n_errors) {
 		return kp_problems_err(b->problems, err);
 	}

@@ -43,6 +43,34 @@ void kp_endpoint_unref(struct kp_endpoint *e)
 	}
 }
 
+/* An engine that fails at once always has the least load: each failure counts as PENALTY requests
+   in flight, at most PENALTY_MAX, and every health check that passes takes one failure back. */
+enum { PENALTY = 8, PENALTY_MAX = 64 };
+
+static void add_penalty(struct kp_endpoint *e, int n)
+{
+	int now = atomic_load_explicit(&e->penalty, memory_order_relaxed);
+	int next;
+	do {
+		next = KP_MIN(KP_MAX(now + n, 0), (int)PENALTY_MAX);
+	} while (!atomic_compare_exchange_weak(&e->penalty, &now, next));
+}
+
+void kp_endpoint_blame(struct kp_endpoint *e)
+{
+	add_penalty(e, PENALTY);
+}
+
+void kp_endpoint_forgive(struct kp_endpoint *e)
+{
+	add_penalty(e, -PENALTY);
+}
+
+void kp_endpoint_trust(struct kp_endpoint *e)
+{
+	atomic_store_explicit(&e->penalty, 0, memory_order_relaxed);
+}
+
 struct kp_snapshot *kp_snapshot_create(uint64_t version, int64_t created_wall_s)
 {
 	struct kp_snapshot *s = kp_new(struct kp_snapshot);

@@ -27,11 +27,16 @@ struct kp_endpoint {
 	atomic_bool
 		suspected;    /* a call failed as if it were gone; the control thread will ask it */
 	atomic_int in_flight; /* generations running there through this gateway */
+	atomic_int penalty;   /* load that least_load adds for recent failures */
 	atomic_uint vocab_size; /* as the engine said, 0: not known */
 };
 struct kp_endpoint *kp_endpoint_create(const char *key, const char *address);
 struct kp_endpoint *kp_endpoint_ref(struct kp_endpoint *e);
 void kp_endpoint_unref(struct kp_endpoint *e);
+/* A call failed through the engine's fault; a health check passed; a call went well. */
+void kp_endpoint_blame(struct kp_endpoint *e);
+void kp_endpoint_forgive(struct kp_endpoint *e);
+void kp_endpoint_trust(struct kp_endpoint *e);
 static inline enum kp_endpoint_state kp_endpoint_state(const struct kp_endpoint *e)
 {
 	return (enum kp_endpoint_state)atomic_load_explicit(&e->state, memory_order_relaxed);

@@ -183,7 +183,7 @@ void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 		return;
 	}
 	if (!f->has_head) {
-		kp_error_reply(f->stream, err);
+		kp_error_reply_id(f->stream, err, f->request_id);
 		return;
 	}
 	const struct kp_event ev = { .kind = KP_EV_ERROR, .error = err };

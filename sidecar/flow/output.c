@@ -155,15 +155,19 @@ static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, stru
 {
 	struct kp_flow *f = c->flow;
 	KP_AUTO(buf) struct kp_buf raw;
+	uint32_t vocab_size =
+		atomic_load_explicit(&c->lane->endpoint->vocab_size, memory_order_relaxed);
 	kp_buf_init(&raw, 1 << 20);
 	*ret_n = d->n_ids;
 	for (size_t i = 0; i < d->n_ids; i++) {
 		if (is_shown(f, d->ids[i]) &&
 			kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, err) &&
-			d->ids[i] >= f->revision->vocab_size) {
-			err->code = KP_INTERNAL;
-			return kp_err_wrap(err, "engine `%s`", f->revision->engine);
-		} /* below: a row that pads the model's vocabulary, without text as in the reference */
+			d->ids[i] >= vocab_size) {
+			return kp_err_set(err, KP_INTERNAL,
+				"engine `%s`: sent token id %u, but its vocabulary has %u",
+				c->lane->endpoint->address, d->ids[i], vocab_size);
+		} /* below: a row that pads the model's vocabulary, without text as in the reference
+		   */
 		c->n_tokens++;
 		f->completion_tokens++;
 		if (!f->stops) {

@@ -19,12 +19,23 @@ enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err)
 	return KP_STEP_NEXT;
 }
 
+/* A limit of one request: trying again will not help, so it is not RESOURCE_EXHAUSTED (429). */
+static void blame_request(struct kp_err *err)
+{
+	if (err->code == KP_RESOURCE_EXHAUSTED) {
+		err->code = KP_INVALID_ARGUMENT;
+		err->reason = "request_too_large";
+	}
+}
+
 static void work(struct kp_job *job)
 {
 	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
 	struct kp_token_scratch *scratch = kp_token_scratch_create(1 << 20);
 	if (f->job_fn(f, scratch, &f->job_err) == 0) {
 		f->job_err.code = KP_OK;
+	} else {
+		blame_request(&f->job_err);
 	}
 	kp_token_scratch_destroy(scratch);
 }
@@ -41,7 +52,11 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 	struct kp_err *err)
 {
 	if (f->body.n < KP_FLOW_OFFLOAD_BYTES) {
-		return fn(f, f->l->scratch, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
+		if (fn(f, f->l->scratch, err) == 0) {
+			return KP_STEP_NEXT;
+		}
+		blame_request(err);
+		return KP_STEP_FAIL;
 	}
 	f->job_fn = fn;
 	f->job = (struct kp_job){
@@ -138,7 +153,8 @@ static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, stru
 	if (g->ids.n == 0) {
 		return kp_err_param(err, param, "`%s`: the prompt has no tokens", param);
 	}
-	/* Ids that our tokenizer made are the engine's affair (control/engines.c compares the two). */
+	/* Ids that our tokenizer made are the engine's affair (control/engines.c compares the two).
+	 */
 	bool is_from_client =
 		f->turn.kind == KP_TURN_COMPLETION && f->turn.prompts[g - f->prompts].ids;
 	for (size_t i = 0; is_from_client && r->vocab_size && i < g->ids.n; i++) {

@@ -15,12 +15,32 @@ static void on_delta(void *user, const struct kp_engine_delta *d)
 	kp_flow_delta(user, d);
 }
 
-/* Elsewhere, as long as nothing came back: what the engine never took, and what it gave up before the
-   first token, since a generation that nobody has seen can be made again. */
-static bool can_retry(const struct kp_choice *c, const struct kp_err *err, bool retryable)
+/* The engine's fault, or its being full: not the client's. */
+static bool is_engine_fault(const struct kp_err *err)
 {
-	return (retryable || err->code == KP_UNAVAILABLE) && !c->is_open &&
-	       c->attempts < KP_FLOW_MAX_ATTEMPTS;
+	return err->code == KP_UNAVAILABLE || err->code == KP_RESOURCE_EXHAUSTED ||
+	       err->code == KP_INTERNAL || err->code == KP_DATA_LOSS;
+}
+
+static bool has_other(const struct kp_choice *c, const struct kp_endpoint *e)
+{
+	struct kp_flow *f = c->flow;
+	const struct kp_endpoint *other =
+		kp_pick(f->revision, f->l->gateway->config.routing, e, &f->l->rng);
+	return other && other != e;
+}
+
+/* As long as nothing came back: what the engine never took, and what it gave up before the first
+   token, since a generation that nobody has seen can be made again. What it called its own fault
+   may be the request's: that goes to one other engine at most. */
+static bool can_retry(const struct kp_choice *c, const struct kp_endpoint *e,
+	const struct kp_err *err, bool retryable)
+{
+	if (c->is_open || c->attempts >= KP_FLOW_MAX_ATTEMPTS) {
+		return false;
+	}
+	return retryable || err->code == KP_UNAVAILABLE ||
+	       (is_engine_fault(err) && c->attempts == 1 && has_other(c, e));
 }
 
 static void on_end(void *user, const struct kp_err *status, bool retryable)
@@ -35,6 +55,11 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	if (err.code == KP_UNAVAILABLE) {
 		kp_control_suspect(f->l->gateway->control, e);
 	}
+	if (is_engine_fault(&err)) {
+		kp_endpoint_blame(e);
+	} else if (err.code == KP_OK) {
+		kp_endpoint_trust(e);
+	}
 	kp_lane_release(f->l, lane);
 	if (f->is_over) {
 		return;
@@ -46,7 +71,7 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	if (err.code == KP_OK) {
 		kp_err_set(&err, KP_DATA_LOSS, "the engine ended without finishing choice %u",
 			c->index);
-	} else if (can_retry(c, &err, retryable)) {
+	} else if (can_retry(c, e, &err, retryable)) {
 		c->failed = e;
 		c->prompt->endpoint = NULL;
 		if (start_choice(c, &err) == 0) {

@@ -32,7 +32,8 @@ static struct kp_endpoint *least_load(
 		if (!is_candidate(e, avoid)) {
 			continue;
 		}
-		int load = atomic_load_explicit(&e->in_flight, memory_order_relaxed);
+		int load = atomic_load_explicit(&e->in_flight, memory_order_relaxed) +
+			   atomic_load_explicit(&e->penalty, memory_order_relaxed);
 		if (!best || load < best_load) {
 			best = e;
 			best_load = load;

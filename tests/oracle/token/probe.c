@@ -1,13 +1,14 @@
-/* Drives lib/token over stdin and stdout for the tests beside it: probe PATH [SCRATCH_BYTES]. PATH as kp_tokenizer_from_path takes it.
+/* Drives lib/token over stdin and stdout for the tests beside it: probe PATH [SCRATCH_BYTES]. PATH
+   as kp_tokenizer_from_path takes it.
 
-   Requests: one byte of operation, one byte of flags, then what the operation needs; numbers are 32-bit, in the machine's order.
-     'e' encode: flags 1 add_special; length, bytes                              -> count, ids
-     'r' the same with provenance: flags 1 add_special, policy << 1; n, n ids of control tokens, n, n ids of markers,
-         n, n runs (end, origin), length, bytes                                  -> count, ids
+   Requests: one byte of operation, one byte of flags, then what the operation needs; numbers are
+   32-bit, in the machine's order. 'e' encode: flags 1 add_special; length, bytes -> count, ids 'r'
+   the same with provenance: flags 1 add_special, policy << 1; n, n ids of control tokens, n, n ids
+   of markers, n, n runs (end, origin), length, bytes                                  -> count, ids
      'd' decode: flags 1 skip_special, 2 token by token through kp_detok; n, ids -> length, bytes
      'i' facts, as text                                                          -> length, bytes
-   An error is answered by UINT32_MAX, length, message. The answers of a batch may be read after all of it is written only if the
-   reader runs beside the writer. */
+   An error is answered by UINT32_MAX, length, message. The answers of a batch may be read after all
+   of it is written only if the reader runs beside the writer. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "token/tokenizer.h"
@@ -47,7 +48,7 @@ static void *get_array(uint32_t *ret_n, size_t size)
 
 static void put(const void *p, size_t n)
 {
-	if (fwrite(p, 1, n, stdout) != n) {
+	if (n && fwrite(p, 1, n, stdout) != n) {
 		exit(2);
 	}
 }
