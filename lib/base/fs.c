@@ -53,8 +53,7 @@ static int read_fd(int fd, const char *path, struct kp_buf *b, struct kp_err *er
 
 int kp_fs_read(const char *path, struct kp_buf *b, struct kp_err *err)
 {
-	/* Not blocking: opening a FIFO would wait for a writer. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		return kp_err_sys(err, errno, "open `%s`", path);
 	}
