@@ -69,14 +69,14 @@ $(B)/bin/kubectl-kelpie: $(SRC_cli:%.c=$(B)/obj/%.o) $(call libs_of,cli)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,cli)
 
 # The simulated engine: gRPC core's server API, nothing of lib/net.
-SRC_sim := $(shell find bench/sim-engine -name '*.c' 2>/dev/null | LC_ALL=C sort)
+SRC_sim := $(shell find bench/sim-engine bench/common -name '*.c' 2>/dev/null | LC_ALL=C sort)
 $(B)/bin/sim-engine: $(SRC_sim:%.c=$(B)/obj/%.o) $(PB_O) $(B)/lib/obs.a $(B)/lib/base.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ \
 		$(shell pkg-config --libs grpc_unsecure gpr libprotobuf-c libcrypto zlib 2>/dev/null) -lpthread
 
 # The load generator of `make bench`.
-SRC_load := $(shell find bench/load -name '*.c' 2>/dev/null | LC_ALL=C sort)
+SRC_load := $(shell find bench/load bench/common -name '*.c' 2>/dev/null | LC_ALL=C sort)
 $(B)/bin/kelpie-load: $(SRC_load:%.c=$(B)/obj/%.o) $(call libs_of,json)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,json)

@@ -1,13 +1,13 @@
 /* DESIGN: the command line by one table that is also --help. */
 #include "load.h"
 
+#include "bench/common/options.h"
+
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <stdio.h>
 
 enum opt {
-	OPT_NONE = 0,
-	OPT_ADDRESS = 1000,
+	OPT_ADDRESS = 1,
 	OPT_MODEL,
 	OPT_PROMPT,
 	OPT_WORDS,
@@ -24,14 +24,9 @@ enum opt {
 	OPT_API_KEY,
 	OPT_PID,
 	OPT_JSON,
-	OPT_HELP,
 };
 
-static const struct {
-	const char *name;
-	enum opt opt;
-	const char *value, *help; /* value NULL: takes none */
-} table[] = {
+static const struct kp_option table[] = {
 	{ "address", OPT_ADDRESS, "HOST:PORT", "where the API is served; a loopback address" },
 	{ "model", OPT_MODEL, "NAME", "model to ask for" },
 	{ "prompt", OPT_PROMPT, "short|long|FILE",
@@ -52,36 +47,19 @@ static const struct {
 	{ "pid", OPT_PID, "PID",
 		"process whose CPU and memory to measure; may be repeated, the sum counts" },
 	{ "json", OPT_JSON, NULL, "print one JSON object" },
-	{ "help", OPT_HELP, NULL, "this text" },
 };
 
 static void help(void)
 {
 	printf("kelpie-load: load and measure an OpenAI endpoint on this machine\n");
-	for (size_t i = 0; i < KP_LEN(table); i++) {
-		printf("  --%-14s %-16s %s\n", table[i].name, table[i].value ? table[i].value : "",
-			table[i].help);
-	}
+	kp_options_help(table, KP_LEN(table));
 }
 
-static int number(const char *name, const char *z, uint64_t min, uint64_t max, uint64_t *ret,
-	struct kp_err *err)
+static int apply(void *ctx, const struct kp_option *opt, const char *z, struct kp_err *err)
 {
+	struct kp_load_opts *o = ctx;
 	uint64_t v = 0;
-	if (!kp_str_u64(kp_str_c(z), max, &v) || v < min) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"read --%s `%s`: not a number from %llu to %llu", name, z,
-			(unsigned long long)min, (unsigned long long)max);
-	}
-	*ret = v;
-	return 0;
-}
-
-static int apply(
-	struct kp_load_opts *o, enum opt opt, const char *name, const char *z, struct kp_err *err)
-{
-	uint64_t v = 0;
-	switch (opt) {
+	switch ((enum opt)opt->opt) {
 	case OPT_ADDRESS:
 		o->address = z;
 		return 0;
@@ -95,34 +73,22 @@ static int apply(
 		o->prompt_file = z;
 		return 0;
 	case OPT_WORDS:
-		if (number(name, z, 1, 1000000, &v, err) < 0) {
-			return -1;
-		}
-		o->words = (uint32_t)v;
-		return 0;
+		return kp_option_u32(opt, z, 1, 1000000, &o->words, err);
 	case OPT_MAX_TOKENS:
-		if (number(name, z, 1, 1000000, &v, err) < 0) {
-			return -1;
-		}
-		o->max_tokens = (uint32_t)v;
-		return 0;
+		return kp_option_u32(opt, z, 1, 1000000, &o->max_tokens, err);
 	case OPT_CONCURRENCY:
-		if (number(name, z, 1, 10000, &v, err) < 0) {
-			return -1;
-		}
-		o->concurrency = (uint32_t)v;
-		return 0;
+		return kp_option_u32(opt, z, 1, 10000, &o->concurrency, err);
 	case OPT_REQUESTS:
-		return number(name, z, 1, 100000000, &o->requests, err);
+		return kp_option_number(opt, z, 1, 100000000, &o->requests, err);
 	case OPT_WARMUP:
-		return number(name, z, 0, 100000000, &o->warmup, err);
+		return kp_option_number(opt, z, 0, 100000000, &o->warmup, err);
 	case OPT_SEED:
-		return number(name, z, 0, UINT64_MAX, &o->seed, err);
+		return kp_option_number(opt, z, 0, UINT64_MAX, &o->seed, err);
 	case OPT_SECONDS:
 		if (!kp_str_f64(kp_str_c(z), &o->seconds) || o->seconds <= 0 ||
 			o->seconds > 86400) {
-			return kp_err_set(
-				err, KP_INVALID_ARGUMENT, "read --%s `%s`: not a time", name, z);
+			return kp_err_set(err, KP_INVALID_ARGUMENT, "read --%s `%s`: not a time",
+				opt->name, z);
 		}
 		o->requests = 0;
 		return 0;
@@ -130,10 +96,12 @@ static int apply(
 		o->api_key = z;
 		return 0;
 	case OPT_PID:
-		if (o->n_pids == KP_LEN(o->pids) || number(name, z, 1, INT32_MAX, &v, err) < 0) {
-			return err->code ? -1
-					 : kp_err_set(err, KP_INVALID_ARGUMENT,
-						   "read --%s `%s`: too many", name, z);
+		if (o->n_pids == KP_LEN(o->pids)) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT, "read --%s `%s`: too many",
+				opt->name, z);
+		}
+		if (kp_option_number(opt, z, 1, INT32_MAX, &v, err) < 0) {
+			return -1;
 		}
 		o->pids[o->n_pids++] = (int32_t)v;
 		return 0;
@@ -152,16 +120,12 @@ static int apply(
 	case OPT_JSON:
 		o->json = true;
 		return 0;
-	case OPT_NONE:
-	case OPT_HELP:
-		break;
 	}
 	return 0;
 }
 
 int kp_load_options(int argc, char **argv, struct kp_load_opts *ret, struct kp_err *err)
 {
-	struct option options[KP_LEN(table) + 1] = { 0 };
 	struct kp_load_opts o = { .model = "default",
 		.stream = true,
 		.usage = true,
@@ -171,24 +135,14 @@ int kp_load_options(int argc, char **argv, struct kp_load_opts *ret, struct kp_e
 		.requests = 1000,
 		.warmup = UINT64_MAX,
 		.seed = 1 };
-	for (size_t i = 0; i < KP_LEN(table); i++) {
-		options[i] = (struct option){ table[i].name,
-			table[i].value ? required_argument : no_argument, NULL, (int)table[i].opt };
+	int r = kp_options_parse(argc, argv, table, KP_LEN(table), apply, &o, err);
+	if (r > 0) {
+		help();
 	}
-	for (int c, index = 0; (c = getopt_long(argc, argv, "", options, &index)) != -1;) {
-		if (c == OPT_HELP) {
-			help();
-			return 1;
-		}
-		if (c == '?') {
-			return kp_err_set(
-				err, KP_INVALID_ARGUMENT, "read the command line: see --help");
-		}
-		if (apply(&o, (enum opt)c, table[index].name, optarg, err) < 0) {
-			return -1;
-		}
+	if (r != 0) {
+		return r;
 	}
-	if (!o.address || optind < argc) {
+	if (!o.address) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"read the command line: --address is needed, see --help");
 	}

@@ -1,16 +1,15 @@
 /* DESIGN: the command line into struct kp_sim_opts, by one table that is also --help. */
 #include "sim.h"
+#include "bench/common/options.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/vec.h"
 
-#include <getopt.h>
 #include <stdio.h>
 
 enum opt {
-	OPT_NONE = 0,
-	OPT_LISTEN = 1000,
+	OPT_LISTEN = 1,
 	OPT_TTFT,
 	OPT_ITL,
 	OPT_VOCAB,
@@ -32,14 +31,9 @@ enum opt {
 	OPT_LOG,
 	OPT_LOG_IDS,
 	OPT_MAX_STREAMS,
-	OPT_HELP,
 };
 
-static const struct {
-	const char *name;
-	enum opt opt;
-	const char *value, *help; /* value NULL: takes none */
-} table[] = {
+static const struct kp_option table[] = {
 	{ "listen", OPT_LISTEN, "ADDR",
 		"address to serve on (127.0.0.1:50051; port 0: any, see the first line of output)" },
 	{ "ttft-ms", OPT_TTFT, "MS", "time to first token (0)" },
@@ -70,21 +64,14 @@ static const struct {
 	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids" },
 	{ "max-streams", OPT_MAX_STREAMS, "N",
 		"MAX_CONCURRENT_STREAMS of a connection (no limit)" },
-	{ "help", OPT_HELP, NULL, "this text" },
 };
 
 static void help(void)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 64 << 10);
-	kp_buf_lit(&b, "sim-engine: an engine without a model, for tests and benchmarks\n");
-	for (size_t i = 0; i < KP_LEN(table); i++) {
-		KP_AUTO(buf) struct kp_buf left;
-		kp_buf_init(&left, 100);
-		kp_buf_printf(
-			&left, "--%s %s", table[i].name, table[i].value ? table[i].value : "");
-		kp_buf_printf(&b, "  %-22s %s\n", kp_buf_cstr(&left), table[i].help);
-	}
+	printf("sim-engine: an engine without a model, for tests and benchmarks\n");
+	kp_options_help(table, KP_LEN(table));
 	kp_buf_lit(&b,
 		"FAULT is NAME[:K][@M], K the number of tokens before it happens (slow-drip: milliseconds), M: only requests with max_tokens M.\n"
 		"A request chooses its own by metadata `x-sim-fault: NAME[:K]`, or by \"sim-fault.NAME[.K]\" in request_id or original_text.\n"
@@ -94,24 +81,6 @@ static void help(void)
 	fputs(kp_buf_cstr(&b), stdout);
 }
 
-static int number(const char *name, const char *z, uint64_t max, uint64_t *ret, struct kp_err *err)
-{
-	if (!kp_str_u64(kp_str_c(z), max, ret)) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"read --%s `%s`: not a number from 0 to %llu", name, z,
-			(unsigned long long)max);
-	}
-	return 0;
-}
-static int u32(const char *name, const char *z, uint32_t *ret, struct kp_err *err)
-{
-	uint64_t v = 0;
-	if (number(name, z, INT32_MAX, &v, err) < 0) {
-		return -1;
-	}
-	*ret = (uint32_t)v;
-	return 0;
-}
 int kp_sim_milliseconds(kp_str text, int64_t *ret, struct kp_err *err)
 {
 	double ms;
@@ -163,10 +132,10 @@ static int read_tokens(const char *path, struct kp_sim_opts *o, struct kp_err *e
 			   : kp_err_set(err, KP_INVALID_ARGUMENT, "read tokens `%s`: no ids", path);
 }
 
-static int apply(
-	struct kp_sim_opts *o, enum opt opt, const char *name, const char *z, struct kp_err *err)
+static int apply(void *ctx, const struct kp_option *opt, const char *z, struct kp_err *err)
 {
-	switch (opt) {
+	struct kp_sim_opts *o = ctx;
+	switch ((enum opt)opt->opt) {
 	case OPT_LISTEN:
 		o->listen = z;
 		return 0;
@@ -175,15 +144,15 @@ static int apply(
 	case OPT_ITL:
 		return kp_sim_milliseconds(kp_str_c(z), &o->control.given_itl_ns, err);
 	case OPT_VOCAB:
-		return u32(name, z, &o->vocab, err);
+		return kp_option_u32(opt, z, 0, INT32_MAX, &o->vocab, err);
 	case OPT_MAX_CONTEXT:
-		return u32(name, z, &o->max_context, err);
+		return kp_option_u32(opt, z, 0, INT32_MAX, &o->max_context, err);
 	case OPT_TOKENS:
 		return read_tokens(z, o, err);
 	case OPT_STOP_AFTER:
-		return u32(name, z, &o->stop_after, err);
+		return kp_option_u32(opt, z, 0, INT32_MAX, &o->stop_after, err);
 	case OPT_CACHED:
-		return u32(name, z, &o->cached, err);
+		return kp_option_u32(opt, z, 0, INT32_MAX, &o->cached, err);
 	case OPT_MODEL:
 		o->model = z;
 		return 0;
@@ -202,21 +171,21 @@ static int apply(
 	case OPT_EOS:
 		return ids_in(kp_str_c(z), ',', o->eos, KP_LEN(o->eos), &o->n_eos, err);
 	case OPT_BOS:
-		return u32(name, z, &o->bos, err);
+		return kp_option_u32(opt, z, 0, INT32_MAX, &o->bos, err);
 	case OPT_TOKENIZER_ZIP:
 		o->tokenizer_zip = z;
 		return 0;
 	case OPT_TOKENIZER_FILE:
 		if (o->n_tokenizer_files == KP_LEN(o->tokenizer_files)) {
 			return kp_err_set(err, KP_INVALID_ARGUMENT,
-				"read --%s `%s`: too many files", name, z);
+				"read --%s `%s`: too many files", opt->name, z);
 		}
 		o->tokenizer_files[o->n_tokenizer_files++] = z;
 		return 0;
 	case OPT_FAULT:
 		if (o->control.n_fixed == KP_LEN(o->control.fixed)) {
 			return kp_err_set(err, KP_INVALID_ARGUMENT,
-				"read --%s `%s`: too many faults", name, z);
+				"read --%s `%s`: too many faults", opt->name, z);
 		}
 		return kp_sim_fault_parse(
 			kp_str_c(z), &o->control.fixed[o->control.n_fixed++], err);
@@ -230,17 +199,13 @@ static int apply(
 		o->log_ids = true;
 		return 0;
 	case OPT_MAX_STREAMS:
-		return u32(name, z, &o->max_streams, err);
-	case OPT_NONE:
-	case OPT_HELP:
-		break;
+		return kp_option_u32(opt, z, 0, INT32_MAX, &o->max_streams, err);
 	}
 	return 0;
 }
 
 int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err *err)
 {
-	struct option options[KP_LEN(table) + 1] = { 0 };
 	struct kp_sim_opts *o = ret;
 	*o = (struct kp_sim_opts){ .listen = "127.0.0.1:50051",
 		.vocab = 32000,
@@ -252,26 +217,12 @@ int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err
 		.eos = { 2 },
 		.n_eos = 1,
 		.bos = 1 };
-	for (size_t i = 0; i < KP_LEN(table); i++) {
-		options[i] = (struct option){ table[i].name,
-			table[i].value ? required_argument : no_argument, NULL, (int)table[i].opt };
+	int r = kp_options_parse(argc, argv, table, KP_LEN(table), apply, o, err);
+	if (r > 0) {
+		help();
 	}
-	for (int c, index = 0; (c = getopt_long(argc, argv, "", options, &index)) != -1;) {
-		if (c == OPT_HELP) {
-			help();
-			return 1;
-		}
-		if (c == '?') {
-			return kp_err_set(
-				err, KP_INVALID_ARGUMENT, "read the command line: see --help");
-		}
-		if (apply(o, (enum opt)c, table[index].name, optarg, err) < 0) {
-			return -1;
-		}
-	}
-	if (optind < argc) {
-		return kp_err_set(
-			err, KP_INVALID_ARGUMENT, "read `%s`: no such argument", argv[optind]);
+	if (r != 0) {
+		return r;
 	}
 	if (o->vocab == 0 || o->max_context < 2) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
