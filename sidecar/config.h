@@ -16,6 +16,7 @@ struct kp_config {
 	const char *tls_cert, *tls_key;
 	enum kp_routing_policy routing;
 	unsigned loops, workers;
+	uint32_t max_body_total; /* bytes of the bodies of all requests together */
 	uint32_t max_body_bytes;
 	uint32_t max_requests; /* in flight, all loops; beyond: 429 */
 	int64_t request_timeout_ns, drain_settle_ns, drain_timeout_ns;

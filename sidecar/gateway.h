@@ -26,9 +26,8 @@ struct kp_gateway {
 	size_t n_loops;
 	struct kp_control *control;
 	struct kp_admin *admin;
-	atomic_int reading;      /* request bodies that are arriving */
 	atomic_llong body_bytes; /* of all request bodies held */
-	atomic_int in_flight;    /* requests on all loops */
+	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining;
 };
 

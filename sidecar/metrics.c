@@ -8,18 +8,29 @@
 
 #include <stdio.h>
 
-void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_status)
+static void count(struct kp_gateway *g, const char *api, kp_str model, int http_status)
 {
 	char status[16];
 	snprintf(status, sizeof(status), "%d", http_status);
-	kp_str model = f->model ? kp_str_c(f->model->name) : KP_S("");
-	const struct kp_label labels[] = { { "api", kp_str_c(f->api->name) }, { "model", model },
+	const struct kp_label labels[] = { { "api", kp_str_c(api) }, { "model", model },
 		{ "code", kp_str_c(status) } };
-	uint64_t prompt = 0;
 	kp_counter_add(kp_metrics_counter(g->metrics, "kelpie_requests_total",
 			       "Requests by API, model and HTTP status (499: the client left).",
 			       labels, 3),
 		1);
+}
+
+void kp_metrics_refused(struct kp_gateway *g, const char *api, int http_status)
+{
+	count(g, api, KP_S(""), http_status);
+}
+
+void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_status)
+{
+	kp_str model = f->model ? kp_str_c(f->model->name) : KP_S("");
+	const struct kp_label labels[] = { { "api", kp_str_c(f->api->name) }, { "model", model } };
+	uint64_t prompt = 0;
+	count(g, f->api->name, model, http_status);
 	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_request_duration_seconds",
 				     "From the head of a request to its end.", kp_bounds_seconds,
 				     KP_LEN(kp_bounds_seconds), labels, 2),

@@ -6,6 +6,8 @@
 
 /* A request ended (once per request): what the client got, how long it took, its tokens. */
 void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_status);
+/* A request was turned away before it had a turn. */
+void kp_metrics_refused(struct kp_gateway *g, const char *api, int http_status);
 /* The engine's first token arrived. */
 void kp_metrics_first_token(struct kp_gateway *g, const struct kp_flow *f);
 

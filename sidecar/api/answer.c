@@ -3,7 +3,7 @@
 #include "sidecar/errors.h"
 #include "sidecar/api/generate.h"
 
-const char *kp_finish_name(enum kp_finish f)
+static const char *finish_name(enum kp_finish f)
 {
 	switch (f) {
 	case KP_FINISH_LENGTH:
@@ -37,8 +37,11 @@ void kp_put_logprob(struct kp_buf *out, float v)
 	kp_json_w_f32(out, v > -9999.0f ? v : -9999.0f); /* NaN compares false: -9999.0 too */
 }
 
-void kp_put_stop_reason(struct kp_buf *out, const struct kp_event *finish)
+void kp_put_finish(struct kp_buf *out, const struct kp_event *finish)
 {
+	kp_buf_addc(out, '"');
+	kp_buf_addz(out, finish_name(finish->finish.reason));
+	kp_buf_addc(out, '"');
 	if (finish->finish.stop_text.p) {
 		kp_buf_lit(out, ",\"stop_reason\":");
 		kp_json_w_str(out, finish->finish.stop_text);

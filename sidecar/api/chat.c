@@ -127,10 +127,8 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		break;
 	case KP_EV_FINISH:
 		chunk_begin(s, ev->choice, out);
-		kp_buf_lit(out, ",\"delta\":{},\"logprobs\":null,\"finish_reason\":\"");
-		kp_buf_addz(out, kp_finish_name(ev->finish.reason));
-		kp_buf_addc(out, '"');
-		kp_put_stop_reason(out, ev);
+		kp_buf_lit(out, ",\"delta\":{},\"logprobs\":null,\"finish_reason\":");
+		kp_put_finish(out, ev);
 		chunk_end(s, out);
 		break;
 	case KP_EV_USAGE:
@@ -204,8 +202,7 @@ static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *o
 	} else if (ev->kind == KP_EV_LOGPROBS) {
 		put_logprobs(&c->logprobs, ev);
 	} else if (ev->kind == KP_EV_FINISH) {
-		kp_buf_printf(&c->finish, "\"%s\"", kp_finish_name(ev->finish.reason));
-		kp_put_stop_reason(&c->finish, ev);
+		kp_put_finish(&c->finish, ev);
 	}
 }
 

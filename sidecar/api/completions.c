@@ -189,10 +189,8 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		kp_buf_add(out, s->head);
 		kp_buf_lit(out, "{\"index\":");
 		kp_buf_u64(out, ev->choice);
-		kp_buf_lit(out, ",\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"");
-		kp_buf_addz(out, kp_finish_name(ev->finish.reason));
-		kp_buf_addc(out, '"');
-		kp_put_stop_reason(out, ev);
+		kp_buf_lit(out, ",\"text\":\"\",\"logprobs\":null,\"finish_reason\":");
+		kp_put_finish(out, ev);
 		kp_buf_addz(out, end);
 	} else if (ev->kind == KP_EV_USAGE && s->turn->include_usage) {
 		kp_buf_add(out, s->head);
@@ -232,8 +230,7 @@ static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *o
 	} else if (ev->kind == KP_EV_LOGPROBS) {
 		put_logprobs(&c->logprobs, ev);
 	} else if (ev->kind == KP_EV_FINISH) {
-		kp_buf_printf(&c->finish, "\"%s\"", kp_finish_name(ev->finish.reason));
-		kp_put_stop_reason(&c->finish, ev);
+		kp_put_finish(&c->finish, ev);
 	}
 }
 

@@ -7,14 +7,13 @@
 extern const struct kp_encoder kp_chat_streamed, kp_chat_whole;               /* chat.c */
 extern const struct kp_encoder kp_completions_streamed, kp_completions_whole; /* completions.c */
 
-/* "stop", "length", ... as OpenAI names them. */
-const char *kp_finish_name(enum kp_finish f);
 /* "prompt_tokens":..,"completion_tokens":..,... in braces. */
 void kp_put_usage(struct kp_buf *out, const struct kp_usage *u);
 /* A log-probability: -inf, which JSON cannot say, is -9999.0 as in vLLM. */
 void kp_put_logprob(struct kp_buf *out, float v);
-/* ,"stop_reason":"..." for a matched stop string or id of the client's; nothing otherwise. */
-void kp_put_stop_reason(struct kp_buf *out, const struct kp_event *finish);
+/* "stop" or another of OpenAI's names, in quotes, and ,"stop_reason":.. when a stop string or id of
+   the client's matched. */
+void kp_put_finish(struct kp_buf *out, const struct kp_event *finish);
 /* data: {"error":...} and a blank line. */
 void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err);
 /* {"id":..,"object":..,"created":..,"model":..,"choices":[  into the turn's arena: the same for

@@ -7,22 +7,21 @@
 #include "sidecar/errors.h"
 #include "sidecar/control/control.h"
 #include "sidecar/flow/flow.h"
+#include "sidecar/metrics.h"
 
 static const struct kp_route routes[] = {
-	{ KP_S_INIT("POST"), KP_S_INIT("/v1/chat/completions"), NULL, kp_api_chat },
-	{ KP_S_INIT("POST"), KP_S_INIT("/v1/completions"), NULL, kp_api_completions },
-	{ KP_S_INIT("GET"), KP_S_INIT("/v1/models"), kp_api_models, NULL },
-	{ KP_S_INIT("POST"), KP_S_INIT("/v1/tokenize"), NULL, kp_api_tokenize },
-	{ KP_S_INIT("POST"), KP_S_INIT("/tokenize"), NULL, kp_api_tokenize },
-	{ KP_S_INIT("POST"), KP_S_INIT("/v1/detokenize"), NULL, kp_api_detokenize },
-	{ KP_S_INIT("POST"), KP_S_INIT("/detokenize"), NULL, kp_api_detokenize },
-	{ KP_S_INIT("GET"), KP_S_INIT("/livez"), kp_api_livez, NULL },
-	{ KP_S_INIT("GET"), KP_S_INIT("/readyz"), kp_api_readyz, NULL },
-	{ KP_S_INIT("GET"), KP_S_INIT("/health"), kp_api_readyz, NULL },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/chat/completions"), "chat", NULL, kp_api_chat },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/completions"), "completions", NULL,
+		kp_api_completions },
+	{ KP_S_INIT("GET"), KP_S_INIT("/v1/models"), NULL, kp_api_models, NULL },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/tokenize"), "tokenize", NULL, kp_api_tokenize },
+	{ KP_S_INIT("POST"), KP_S_INIT("/tokenize"), "tokenize", NULL, kp_api_tokenize },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/detokenize"), "detokenize", NULL, kp_api_detokenize },
+	{ KP_S_INIT("POST"), KP_S_INIT("/detokenize"), "detokenize", NULL, kp_api_detokenize },
+	{ KP_S_INIT("GET"), KP_S_INIT("/livez"), NULL, kp_api_livez, NULL },
+	{ KP_S_INIT("GET"), KP_S_INIT("/readyz"), NULL, kp_api_readyz, NULL },
+	{ KP_S_INIT("GET"), KP_S_INIT("/health"), NULL, kp_api_readyz, NULL },
 };
-/* Of all requests together: what unfinished and running ones may hold in memory. */
-#define MAX_BODY_BYTES (INT64_C(1) << 30)
-
 static const kp_str models_prefix = KP_S_INIT("/v1/models/");
 
 void kp_api_json(struct kp_stream *s, const struct kp_buf *body)
@@ -54,14 +53,6 @@ void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_htt
 	kp_stream_reply(s, ready ? 200 : 503, &header, 1, kp_buf_str(&out));
 }
 
-static void done_reading(struct kp_api_call *c)
-{
-	if (c->is_reading) {
-		c->is_reading = false;
-		atomic_fetch_sub(&c->l->gateway->reading, 1);
-	}
-}
-
 static void on_data(void *user, kp_str piece)
 {
 	struct kp_api_call *c = user;
@@ -71,14 +62,15 @@ static void on_data(void *user, kp_str piece)
 	}
 	kp_buf_add(&c->body, piece); /* the server holds the limit of one body */
 	c->held += piece.n;
-	if (atomic_fetch_add(&g->body_bytes, (long long)piece.n) + (long long)piece.n >
-		MAX_BODY_BYTES) {
+	long long total = atomic_fetch_add(&g->body_bytes, (long long)piece.n) + (long long)piece.n;
+	if (total > g->config.max_body_total) {
 		struct kp_err err;
 		kp_err_set(&err, KP_RESOURCE_EXHAUSTED,
-			"the bodies of all requests together exceed %lld bytes",
-			(long long)MAX_BODY_BYTES);
+			"the bodies of all requests together exceed %u bytes",
+			g->config.max_body_total);
 		err.reason = "too_many_requests";
 		c->is_refused = true;
+		kp_metrics_refused(g, c->route->api, kp_code_http(err.code));
 		kp_buf_fini(&c->body);
 		kp_error_reply(c->stream, &err);
 	}
@@ -91,7 +83,6 @@ static void on_end(void *user)
 	if (c->is_refused) {
 		return;
 	}
-	done_reading(c);
 	if (kp_buf_finish(&c->body, "request body", &err)) {
 		err.code = KP_TOO_LARGE;
 		kp_error_reply(c->stream, &err);
@@ -114,7 +105,7 @@ static void on_closed(void *user, enum kp_stream_end why)
 	if (c->flow) {
 		kp_flow_closed(c->flow, why);
 	}
-	done_reading(c);
+	atomic_fetch_sub(&c->l->gateway->in_flight, 1);
 	atomic_fetch_sub(&c->l->gateway->body_bytes, (long long)c->held);
 	kp_buf_fini(&c->body);
 	kp_mem_free(c);
@@ -164,17 +155,16 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 		return;
 	}
 	struct kp_gateway *g = l->gateway;
-	int busy = atomic_fetch_add(&g->reading, 1) + atomic_load(&g->in_flight);
-	if ((uint32_t)busy >= g->config.max_requests) {
-		atomic_fetch_sub(&g->reading, 1);
+	if ((uint32_t)atomic_fetch_add(&g->in_flight, 1) >= g->config.max_requests) {
+		atomic_fetch_sub(&g->in_flight, 1);
 		kp_err_set(&err, KP_RESOURCE_EXHAUSTED, "too many requests in flight (at most %u)",
 			g->config.max_requests);
 		err.reason = "too_many_requests";
+		kp_metrics_refused(g, route->api, kp_code_http(err.code));
 		kp_error_reply(s, &err);
 		return;
 	}
 	struct kp_api_call *c = kp_new(struct kp_api_call);
-	c->is_reading = true;
 	c->l = l;
 	c->stream = s;
 	c->route = route;

@@ -18,10 +18,10 @@ struct kp_api_call {
 	struct kp_flow *flow; /* NULL: none */
 	size_t held;          /* bytes of the body, counted in the gateway's total */
 	bool is_refused;      /* answered while the body was arriving */
-	bool is_reading;      /* counted among the bodies that are arriving */
 };
 struct kp_route {
 	kp_str method, path;
+	const char *api; /* for metrics; NULL: not counted as a request */
 	void (*get)(struct kp_gwloop *l, struct kp_stream *s,
 		const struct kp_http_request *r); /* answers at once */
 	void (*post)(struct kp_api_call *c);      /* the body is complete; answers, or sets c->flow,

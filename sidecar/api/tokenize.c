@@ -195,12 +195,11 @@ static enum kp_step answer_text(struct kp_flow *f, struct kp_err *err)
 	return reply(f, &out, err);
 }
 
-static const struct kp_stage tokenize_stages[] = { { "admit", kp_stage_admit },
-	{ "read", kp_stage_read }, { "resolve", kp_stage_resolve }, { "prompt", kp_stage_prompt },
-	{ "answer", answer_tokens }, { NULL, NULL } };
-static const struct kp_stage detokenize_stages[] = { { "admit", kp_stage_admit },
-	{ "read", kp_stage_read }, { "resolve", kp_stage_resolve }, { "answer", answer_text },
+static const struct kp_stage tokenize_stages[] = { { "read", kp_stage_read },
+	{ "resolve", kp_stage_resolve }, { "prompt", kp_stage_prompt }, { "answer", answer_tokens },
 	{ NULL, NULL } };
+static const struct kp_stage detokenize_stages[] = { { "read", kp_stage_read },
+	{ "resolve", kp_stage_resolve }, { "answer", answer_text }, { NULL, NULL } };
 static const struct kp_flow_api tokenize = { "tokenize", "tok-", KP_TURN_NONE, read_tokenize,
 	tokenize_stages, NULL, NULL };
 static const struct kp_flow_api detokenize = { "detokenize", "detok-", KP_TURN_NONE,

@@ -11,8 +11,7 @@
 #include "sidecar/metrics.h"
 
 const struct kp_stage kp_generate_stages[] = {
-	{ "admit", kp_stage_admit }, /* limits, before anything costs */
-	{ "read", kp_stage_read },   /* JSON to turn */
+	{ "read", kp_stage_read }, /* JSON to turn */
 	{ "resolve",
 		kp_stage_resolve },    /* model -> pool -> revision: template, tokenizer, engines */
 	{ "prompt", kp_stage_prompt }, /* render, tokenize */
@@ -209,9 +208,6 @@ void kp_flow_writable(struct kp_flow *f)
 void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why)
 {
 	f->stream = NULL;
-	if (f->is_counted) {
-		atomic_fetch_sub_explicit(&f->l->gateway->in_flight, 1, memory_order_relaxed);
-	}
 	if (!f->is_over) {
 		f->is_over = true;
 		stop_all(f);

@@ -93,7 +93,7 @@ struct kp_flow {
 	int64_t first_ns;      /* first byte of the answer's content, 0 not yet */
 	int64_t active_ns;     /* last bytes sent */
 	uint32_t completion_tokens;
-	bool is_waiting, has_head, is_over, is_paused, is_counted;
+	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;
 	kp_str request_id; /* the client's x-request-id, or turn.id: for the answer's header and the
 			      log */
@@ -116,7 +116,6 @@ void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why);
 
 /* The stages of a generating API, in this order (flow.c), and those that others share. */
 extern const struct kp_stage kp_generate_stages[];
-enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */

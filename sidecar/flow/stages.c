@@ -5,20 +5,6 @@
 #include "base/clock.h"
 #include "sidecar/metrics.h"
 
-enum kp_step kp_stage_admit(struct kp_flow *f, struct kp_err *err)
-{
-	struct kp_gateway *g = f->l->gateway;
-	int n = atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_relaxed) + 1;
-	f->is_counted = true;
-	if ((uint32_t)n > g->config.max_requests) {
-		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "too many requests in flight (at most %u)",
-			g->config.max_requests);
-		err->reason = "too_many_requests";
-		return KP_STEP_FAIL;
-	}
-	return KP_STEP_NEXT;
-}
-
 /* A limit of one request: trying again will not help, so it is not RESOURCE_EXHAUSTED (429). */
 static void blame_request(struct kp_err *err)
 {

@@ -22,14 +22,6 @@ static bool is_engine_fault(const struct kp_err *err)
 	       err->code == KP_INTERNAL || err->code == KP_DATA_LOSS;
 }
 
-static bool has_other(const struct kp_choice *c, const struct kp_endpoint *e)
-{
-	struct kp_flow *f = c->flow;
-	const struct kp_endpoint *other =
-		kp_pick(f->revision, f->l->gateway->config.routing, e, &f->l->rng);
-	return other && other != e;
-}
-
 /* As long as nothing came back: what the engine never took, and what it gave up before the first
    token, since a generation that nobody has seen can be made again. What it called its own fault
    may be the request's: that goes to one other engine at most. */
@@ -40,7 +32,7 @@ static bool can_retry(const struct kp_choice *c, const struct kp_endpoint *e,
 		return false;
 	}
 	return retryable || err->code == KP_UNAVAILABLE ||
-	       (is_engine_fault(err) && c->attempts == 1 && has_other(c, e));
+	       (is_engine_fault(err) && c->attempts == 1 && kp_has_other(c->flow->revision, e));
 }
 
 static void on_end(void *user, const struct kp_err *status, bool retryable)

@@ -21,6 +21,20 @@ static bool is_candidate(const struct kp_endpoint *e, const struct kp_endpoint *
 	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
 }
 
+static size_t n_candidates(const struct kp_revision *r, const struct kp_endpoint *avoid)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		n += is_candidate(r->endpoints[i], avoid);
+	}
+	return n;
+}
+
+bool kp_has_other(const struct kp_revision *r, const struct kp_endpoint *e)
+{
+	return n_candidates(r, e) > 0;
+}
+
 static struct kp_endpoint *least_load(
 	struct kp_revision *r, const struct kp_endpoint *avoid, struct kp_rng *rng)
 {
@@ -50,14 +64,11 @@ static struct kp_endpoint *least_load(
 static struct kp_endpoint *round_robin(struct kp_revision *r, const struct kp_endpoint *avoid)
 {
 	unsigned from = atomic_fetch_add_explicit(&r->turn_counter, 1, memory_order_relaxed);
-	size_t n_candidates = 0;
-	for (size_t i = 0; i < r->n_endpoints; i++) {
-		n_candidates += is_candidate(r->endpoints[i], avoid);
-	}
-	if (n_candidates == 0) {
+	size_t n = n_candidates(r, avoid);
+	if (n == 0) {
 		return NULL;
 	}
-	size_t k = from % n_candidates;
+	size_t k = from % n;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
 		if (is_candidate(r->endpoints[i], avoid) && k-- == 0) {
 			return r->endpoints[i];
@@ -74,15 +85,6 @@ struct kp_endpoint *kp_pick(struct kp_revision *r, enum kp_routing_policy policy
 	return e || !avoid ? e : kp_pick(r, policy, NULL, rng);
 }
 
-static size_t n_routable(const struct kp_revision *r)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < r->n_endpoints; i++) {
-		n += is_candidate(r->endpoints[i], NULL);
-	}
-	return n;
-}
-
 struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng)
 {
 	struct kp_revision *chosen = NULL;
@@ -91,7 +93,7 @@ struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rn
 		return kp_model_text_revision(m);
 	}
 	for (size_t i = 0; i < m->n_revisions; i++) {
-		uint64_t n = m->revisions[i]->text ? n_routable(m->revisions[i]) : 0;
+		uint64_t n = m->revisions[i]->text ? n_candidates(m->revisions[i], NULL) : 0;
 		seen += n;
 		if (n && kp_rng_below(rng, seen) <
 				 n) { /* one of `seen` endpoints so far, uniformly */

@@ -20,4 +20,7 @@ struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rn
 struct kp_endpoint *kp_pick(struct kp_revision *r, enum kp_routing_policy policy,
 	const struct kp_endpoint *avoid, struct kp_rng *rng);
 
+/* Is another endpoint than `e` routable? */
+bool kp_has_other(const struct kp_revision *r, const struct kp_endpoint *e);
+
 #endif

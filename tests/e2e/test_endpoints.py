@@ -1,12 +1,15 @@
 """One engine's fault stays that engine's, and the gateway's own ends: what an attack on it once found."""
 
+import contextlib
+import fcntl
 import os
 import signal
+import socket
 import subprocess
 
 import pytest
 from programs import BUILD, LOGS, PATIENCE, QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
-from wire import COMPLETIONS, call
+from wire import CHAT, COMPLETIONS, Connection, call
 
 BODY = {"model": "m", "prompt": "Hello", "max_tokens": 2}
 
@@ -84,3 +87,124 @@ def test_a_fifo_as_tokenizer_does_not_hold_the_end(start):
 def test_errors_carry_the_request_id(two):
     answer = call(two[2].port, COMPLETIONS, {"model": "none", "prompt": "x"}, headers=[("x-request-id", "mine-1")])
     assert (answer.status, answer.headers["x-request-id"]) == (404, "mine-1")
+
+
+# --- limits of the whole gateway ---
+
+
+def unfinished(gateway, announced, sent):
+    """A request whose body stays unfinished."""
+    c = Connection(gateway.port)
+    c.send(
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        + f"Content-Length: {announced}\r\n\r\n".encode()
+        + b" " * sent
+    )
+    return c
+
+
+def gateway_with(start, qwen3_path, *options, **kw):
+    sim = start(Sim, "--vocab", QWEN3_TOKENS)
+    return start(Gateway, manifest(engine("e", sim.port, path=qwen3_path)), *options, **kw)
+
+
+def test_bodies_that_arrive_are_requests(start, qwen3_path):
+    gateway = gateway_with(start, qwen3_path, "--max-requests", 2)
+    held = [unfinished(gateway, 1000, 10) for _ in range(2)]
+    wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 2, "two requests")
+    answer = call(gateway.port, COMPLETIONS, BODY)
+    assert (answer.status, answer.json()["error"]["code"]) == (429, "too_many_requests")
+    assert gateway.metric("kelpie_requests_total", api="completions", model="", code="429") == 1
+    for c in held:
+        c.close()
+    wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 0, "none")
+    assert call(gateway.port, COMPLETIONS, BODY).status == 200
+
+
+def test_bodies_have_a_limit_together(start, qwen3_path):
+    gateway = gateway_with(start, qwen3_path, "--max-body-total", 100_000)
+    first = unfinished(gateway, 80_000, 70_000)
+    wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 1, "the first")
+    second = unfinished(gateway, 80_000, 70_000)
+    answer = second.answer()
+    assert (answer.status, answer.json()["error"]["code"]) == (429, "too_many_requests")
+    assert "100000 bytes" in answer.json()["error"]["message"]
+    second.close()
+    first.close()
+    wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 0, "none")
+    # What was counted is given back: the same again fits.
+    assert call(gateway.port, COMPLETIONS, {**BODY, "prompt": "a " * 30_000}).status == 200
+
+
+def test_what_one_request_cannot_have_is_not_429(start, qwen3_path):
+    gateway = gateway_with(start, qwen3_path)
+    body = b'{"model":"m","messages":[{"role":"user","content":"x","y":[' + b"1," * 1_000_001 + b"1]}]}"
+    answer = call(gateway.port, CHAT, body)
+    assert (answer.status, answer.json()["error"]["code"]) == (400, "request_too_large")
+
+
+def test_few_descriptors_leave_some_for_probes(start, qwen3_path):
+    gateway = gateway_with(start, qwen3_path, wrapper=("prlimit", "--nofile=128:128"))
+    crowd = [socket.create_connection(("127.0.0.1", gateway.port)) for _ in range(300)]
+    try:
+        for _ in range(20):
+            assert gateway.ask("/livez")[0] == 200
+    finally:
+        for c in crowd:
+            c.close()
+    wait_until(lambda: call(gateway.port, COMPLETIONS, BODY).status == 200, "an answer")
+    assert len(gateway.text()) < 100_000
+
+
+# --- standard error ---
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def quiet_gateway(start, qwen3_path, shell, **kw):
+    """A gateway that does not log where a test could read its ports: (process, port), serving."""
+    sim = start(Sim, "--vocab", QWEN3_TOKENS)
+    file = LOGS / "quiet.yaml"
+    file.write_text(manifest(engine("e", sim.port, path=qwen3_path)))
+    port = free_port()
+    process = subprocess.Popen(
+        ["sh", "-c", f'exec "$@" {shell}', "sh", BUILD / "bin/kelpie-sidecar", "--manifests", file]
+        + ["--listen", f"127.0.0.1:{port}", "--admin-listen", "127.0.0.1:0", "--log-level", "debug"],
+        **kw,
+    )
+
+    def serves():
+        try:
+            return call(port, COMPLETIONS, BODY).status == 200
+        except OSError:
+            return False
+
+    try:
+        wait_until(serves, "an answer")
+        yield process, port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_closed_standard_error(start, qwen3_path):
+    with quiet_gateway(start, qwen3_path, "0<&- 1>&- 2>&-") as (process, port):
+        assert [call(port, COMPLETIONS, BODY).status for _ in range(5)] == [200] * 5
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_reader_of_the_log_that_stopped_does_not_hold_the_end(start, qwen3_path):
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    with quiet_gateway(start, qwen3_path, "", stderr=writing) as (process, port):
+        os.close(writing)
+        for _ in range(300):  # each is a line of the log
+            assert call(port, COMPLETIONS, {**BODY, "nope": 1}).status == 400
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    os.close(reading)
