@@ -1,5 +1,5 @@
 /* Properties of merging: the three ways give what the obvious one gives, for any vocabulary, also one whose ranks are in no order. */
-#include "tests/unit/token/made.h"
+#include "tests/unit/token/naive.h"
 
 static struct made made;
 

@@ -1,6 +1,6 @@
 /* Properties of encoding and decoding: the block half of each pre-tokenizer, the caches and the merges together give the pieces and ids of the
    obvious way; nothing depends on what the scratch has seen, on its size, or on where runs of one origin end; text comes back. */
-#include "tests/unit/token/made.h"
+#include "tests/unit/token/naive.h"
 
 static struct made made;
 

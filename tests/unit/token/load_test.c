@@ -1,6 +1,6 @@
 /* Loading: GGUF metadata, zip bundles, files and paths; limits and error texts. What tokenizer.json may hold is tests/oracle/token's. */
 #include "base/fs.h"
-#include "tests/unit/token/made.h"
+#include "tests/unit/token/naive.h"
 
 #include <sys/stat.h>
 #include <zlib.h>

@@ -1,6 +1,6 @@
 /* Who may write which added token (TK-01), decoding of ids that are no tokens (DT-10), skipping by id (DT-08). The reference's side of
    matching is tests/oracle/token/test_added.py. */
-#include "tests/unit/token/made.h"
+#include "tests/unit/token/naive.h"
 
 enum { END = 276, MARK, PLAIN };
 static const char added[] =
