@@ -97,8 +97,8 @@ static int apply(void *ctx, const struct kp_option *opt, const char *z, struct k
 		return 0;
 	case OPT_PID:
 		if (o->n_pids == KP_LEN(o->pids)) {
-			return kp_err_set(err, KP_INVALID_ARGUMENT, "read --%s `%s`: too many",
-				opt->name, z);
+			return kp_err_set(
+				err, KP_INVALID_ARGUMENT, "read --%s `%s`: too many", opt->name, z);
 		}
 		if (kp_option_number(opt, z, 1, INT32_MAX, &v, err) < 0) {
 			return -1;
