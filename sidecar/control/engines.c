@@ -374,23 +374,20 @@ static void let_go(struct kp_engines *es)
 	size_t n = 0, n_gone = 0;
 	for (size_t i = 0; i < es->engines.n; i++) {
 		struct engine *e = es->engines.p[i];
-		size_t m = 0;
-		for (size_t k = 0; k < e->endpoints.n; k++) {
+		for (size_t k = 0; k < e->endpoints.n;) {
 			struct endpoint *p = e->endpoints.p[k];
-			if (must_go(es, p)) {
-				e->endpoints.p[k] = NULL;
-				endpoint_destroy(es, p);
-				n_gone++;
-			} else if (p->leave_ns) {
-				next = KP_MIN(next, p->leave_ns);
+			if (!must_go(es, p)) {
+				next = p->leave_ns ? KP_MIN(next, p->leave_ns) : next;
+				k++;
+				continue;
 			}
+			/* Out of the list first: must_go looks at all of them. */
+			e->endpoints.n--;
+			memmove(&e->endpoints.p[k], &e->endpoints.p[k + 1],
+				(e->endpoints.n - k) * sizeof(e->endpoints.p[0]));
+			endpoint_destroy(es, p);
+			n_gone++;
 		}
-		for (size_t k = 0; k < e->endpoints.n; k++) {
-			if (e->endpoints.p[k]) {
-				e->endpoints.p[m++] = e->endpoints.p[k];
-			}
-		}
-		e->endpoints.n = m;
 	}
 	for (size_t i = 0; i < es->engines.n; i++) {
 		struct engine *e = es->engines.p[i];

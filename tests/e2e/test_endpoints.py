@@ -42,6 +42,17 @@ def test_an_engine_with_another_model_is_left_out_alone(start, two):
     wait_until(lambda: gateway.ask("/readyz?verbose")[1].count("routable") == 2, "both again")
 
 
+def test_one_of_two_that_leave_dies(start, two, qwen3_path):
+    one, other, gateway = two
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        gateway.write_and_wait(manifest(engine("e", nobody.getsockname()[1], path=qwen3_path)))
+        one.kill()
+        wait_until(lambda: one.address not in gateway.ask("/readyz?verbose")[1], "it is forgotten")
+        assert f"{other.address}: routable, leaving" in gateway.ask("/readyz?verbose")[1]
+        assert call(gateway.port, COMPLETIONS, BODY).status == 200
+
+
 def test_a_failing_engine_does_not_draw_the_requests(start, two):
     one, other, gateway = two
     one = restarted(start, one, "--vocab", QWEN3_TOKENS, "--fault", "internal")
