@@ -40,7 +40,7 @@ $(B)/obj/%.o: %.c $(STAMP) | $(PB_H)
 define module_rules
 SRC_$(1) := $$(shell find lib/$(1) -name '*.c' 2>/dev/null | LC_ALL=C sort)
 OBJ_$(1) := $$(SRC_$(1):%.c=$(B)/obj/%.o)
-$(B)/lib/$(1).a: $$(OBJ_$(1)) $(if $(filter engine,$(1)),$(PB_O))
+$(B)/lib/$(1).a: $$(OBJ_$(1)) $(if $(filter wire,$(1)),$(PB_O))
 	$$(call say,AR,$$@)
 	$$(Q)mkdir -p $$(@D) && rm -f $$@ && $(AR) rcsD $$@ $$(filter %.o,$$^)
 endef
@@ -63,6 +63,15 @@ $(B)/bin/kelpie-sidecar: $(B)/obj/sidecar/main.o $(B)/lib/sidecar.a $(call libs_
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,sidecar)
 
+SRC_operator := $(shell find operator -name '*.c' 2>/dev/null | LC_ALL=C sort)
+OBJ_operator := $(SRC_operator:%.c=$(B)/obj/%.o)
+$(B)/lib/operator.a: $(filter-out $(B)/obj/operator/main.o,$(OBJ_operator))
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcsD $@ $^
+$(B)/bin/kelpie-operator: $(B)/obj/operator/main.o $(B)/lib/operator.a $(call libs_of,operator)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,operator)
+
 SRC_cli := $(shell find cli -name '*.c' 2>/dev/null | LC_ALL=C sort)
 $(B)/bin/kubectl-kelpie: $(SRC_cli:%.c=$(B)/obj/%.o) $(call libs_of,cli)
 	$(call say,LD,$@)
@@ -81,7 +90,7 @@ $(B)/bin/kelpie-load: $(SRC_load:%.c=$(B)/obj/%.o) $(call libs_of,json)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,json)
 
-PROGRAMS := $(if $(SRC_sidecar),kelpie-sidecar) $(if $(SRC_cli),kubectl-kelpie) $(if $(SRC_sim),sim-engine) \
+PROGRAMS := $(if $(SRC_operator),kelpie-operator) $(if $(SRC_sidecar),kelpie-sidecar) $(if $(SRC_cli),kubectl-kelpie) $(if $(SRC_sim),sim-engine) \
 	$(if $(SRC_load),kelpie-load)
 
 all: $(PROGRAMS:%=$(B)/bin/%) ## build the programs into build/bin (release flags)
@@ -89,7 +98,7 @@ all: $(PROGRAMS:%=$(B)/bin/%) ## build the programs into build/bin (release flag
 
 # Pieces for hack/lint and hack/test.
 protos: $(PB_H)
-libs: $(foreach m,$(MODULES),$(B)/lib/$(m).a) $(if $(SRC_sidecar),$(B)/lib/sidecar.a)
+libs: $(foreach m,$(MODULES),$(B)/lib/$(m).a) $(if $(SRC_sidecar),$(B)/lib/sidecar.a) $(if $(SRC_operator),$(B)/lib/operator.a)
 print-flags:
 	@echo $(CC) $(CPPFLAGS_ALL) $(WARN)
 .PHONY: all protos libs print-flags

@@ -1,32 +1,40 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json net core schema api engine token template parse
+MODULES := base obs json wire net rpc admin core schema api engine control token template parse
 
 DEPS_base     :=
 DEPS_obs      := base
 DEPS_json     := obs base
+DEPS_wire     := base
 DEPS_net      := json obs base
+DEPS_rpc      := net json obs base
+DEPS_admin    := net json obs base
 DEPS_core     := json obs base
 DEPS_schema   := core json obs base
 DEPS_api      := schema core json obs base
-DEPS_engine   := schema core net json obs base
+DEPS_engine   := schema core net wire json obs base
+DEPS_control  := api schema core rpc net wire json obs base
 DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
-DEPS_sidecar  := parse template token engine api schema core net json obs base
-DEPS_cli      := parse template token engine api schema core net json obs base
+DEPS_operator := control api schema core admin rpc net wire json obs base
+DEPS_sidecar  := parse template token control engine api schema core admin rpc net wire json obs base
+DEPS_cli      := parse template token api schema core net json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
-LAYERS_sidecar := models control route flow api admin
+LAYERS_sidecar  := models control route flow api peer admin
+LAYERS_operator := source plan control status
 
 # pkg-config names a module's own code needs; a missing one is named with its Debian package by hack/deps.
 PKGS_base     :=
 PKGS_obs      :=
 PKGS_json     := jansson yaml-0.1
 PKGS_net      := libuv openssl libnghttp2
-PKGS_engine   := libprotobuf-c
+PKGS_wire     := libprotobuf-c
+PKGS_rpc      := grpc gpr
+PKGS_admin    := libwebsockets
 PKGS_token    := zlib
-PKGS_sidecar  := libwebsockets
+PKGS_cli      := libcurl
 
 # Libraries without a .pc file.
 LIBS_base     := -lpthread

@@ -1,4 +1,4 @@
-/* DESIGN: one pass over the bytes, field by field (engine/wire.h); unknown fields are skipped, a
+/* DESIGN: one pass over the bytes, field by field (wire/wire.h); unknown fields are skipped, a
    known field of another wire type is an error.
 
    The decoder owns all arrays and keeps them for the next message, so a token costs no allocation;
@@ -11,7 +11,7 @@
    Limits: KP_VLLM_MAX_IDS, KP_VLLM_MAX_TOPS; beyond, or without memory, the message fails with
    RESOURCE_EXHAUSTED. */
 #include "engine/vllm_codec.h"
-#include "engine/wire.h"
+#include "wire/wire.h"
 
 enum { KEEP = 64 << 10 }; /* entries an array may keep between messages */
 

@@ -2,7 +2,7 @@
    their own, after kp_wire_check, then copied into our structs. Numbers are taken as the engine
    says them, clamped where a negative one makes no sense. */
 #include "engine/vllm_codec.h"
-#include "engine/wire_check.h"
+#include "wire/check.h"
 #include "json/value.h"
 #include "vllm/vllm_engine.pb-c.h"
 

@@ -1,25 +1,18 @@
 /* DESIGN: one thread with a loop of its own. Three causes lead to a new snapshot: the manifests
    changed, an engine changed, a text stack was loaded; each marks the state dirty, and one deferred
    call per loop iteration publishes. What other threads read (readiness) is a text under a mutex,
-   replaced with each publication.
-
-   Manifests are watched by looking at them every 250 ms (name, size, times and inode of each file):
-   that sees editors that rename, ConfigMap mounts that swap a symbolic link, and network file
-   systems alike. They are read when two looks in a row agree, so that a half-written file is not
-   taken. A set with errors is refused as a whole: the program stays. */
+   replaced with each publication. */
 #include "sidecar/control/control.h"
 
 #include "base/clock.h"
+#include "control/manifests.h"
 #include "obs/log.h"
 #include "sidecar/control/engines.h"
-#include "sidecar/control/program.h"
-#include "sidecar/control/source_files.h"
 #include "sidecar/gwloop.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
-#define LOOK_PERIOD_NS     (250 * KP_NS_PER_MS)
 #define WATCHDOG_PERIOD_NS (100 * KP_NS_PER_MS)
 #define STUCK_NS           (250 * KP_NS_PER_MS)
 
@@ -31,12 +24,11 @@ struct kp_control {
 	struct kp_engines *engines;
 	struct kp_program *program; /* the accepted one */
 	struct kp_timer look, watchdog;
-	uint64_t seen, taken; /* signatures of the manifests: at the last look, of the last read */
 	uint64_t version;
 	int64_t created_wall_s;
 	struct kp_defer publish;
 	bool *loop_was_stuck;
-	struct kp_buf manifest_errors; /* "" while the manifests on disk are the program */
+	struct kp_manifests manifests;
 	struct kp_counter *reloads_ok, *reloads_refused;
 	struct kp_gauge *errors_gauge, *version_gauge;
 
@@ -60,9 +52,9 @@ static void publish(struct kp_defer *d)
 	struct kp_buf report;
 	kp_buf_init(&report, 1 << 20);
 	kp_buf_lit(&report, "[+]listening: ok\n");
-	if (c->manifest_errors.n) {
+	if (c->manifests.errors.n) {
 		kp_buf_lit(&report, "[!]manifests: refused, the last good program stays\n");
-		kp_buf_add(&report, kp_buf_str(&c->manifest_errors));
+		kp_buf_add(&report, kp_buf_str(&c->manifests.errors));
 	} else {
 		kp_buf_lit(&report, "[+]manifests: ok\n");
 	}
@@ -122,30 +114,38 @@ void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e)
 
 /* --- manifests --- */
 
+struct build {
+	struct kp_program *program;
+	kp_str ns;
+};
+
+static int build(void *ctx, const struct kp_object_set *set, struct kp_problems *problems,
+	struct kp_err *err)
+{
+	struct build *b = ctx;
+	return kp_program_build(set, b->ns, problems, &b->program, err);
+}
+
 /* Reads and checks; on success the program is replaced. Errors go to the log, the report and the
  * gauge. */
 static int load(struct kp_control *c, struct kp_err *err)
 {
-	struct kp_program *p;
-	size_t n_errors = 0;
-	kp_buf_reset(&c->manifest_errors);
-	if (kp_source_files_load(c->gateway->config.manifests,
-		    kp_str_c(c->gateway->config.namespace), &p, &c->manifest_errors, &n_errors,
-		    err)) {
+	struct kp_object_set set;
+	struct build b = { .ns = c->manifests.ns };
+	if (kp_manifests_read(&c->manifests, &set, build, &b, err)) {
+		kp_program_destroy(b.program);
 		kp_counter_add(c->reloads_refused, 1);
-		kp_gauge_set(c->errors_gauge, (int64_t)KP_MAX(n_errors, (size_t)1));
-		if (c->manifest_errors.n == 0) {
-			kp_buf_printf(&c->manifest_errors, "    %s\n", err->msg);
-		}
+		kp_gauge_set(c->errors_gauge, (int64_t)c->manifests.n_errors);
 		return -1;
 	}
+	kp_object_set_fini(&set);
 	kp_counter_add(c->reloads_ok, 1);
 	kp_gauge_set(c->errors_gauge, 0);
 	kp_program_destroy(c->program);
-	c->program = p;
-	c->created_wall_s = kp_wall_ns() / KP_NS_PER_S;
-	kp_log(KP_LOG_INFO, "manifests accepted", kp_f_z("path", c->gateway->config.manifests),
-		kp_f_int("engines", (int64_t)p->n_engines));
+	c->program = b.program;
+	c->created_wall_s = c->manifests.read_wall_ns / KP_NS_PER_S;
+	kp_log(KP_LOG_INFO, "manifests accepted", kp_f_z("path", c->manifests.path),
+		kp_f_int("engines", (int64_t)c->program->n_engines));
 	return 0;
 }
 
@@ -153,9 +153,7 @@ static void on_look(struct kp_timer *t)
 {
 	struct kp_control *c = KP_CONTAINER(t, struct kp_control, look);
 	struct kp_err err;
-	uint64_t now = kp_source_files_signature(c->gateway->config.manifests);
-	if (now == c->seen && now != c->taken) {
-		c->taken = now;
+	if (kp_manifests_look(&c->manifests)) {
 		if (load(c, &err)) {
 			kp_log(KP_LOG_ERROR, "manifests refused, the last good program stays",
 				kp_f_err(&err));
@@ -164,15 +162,15 @@ static void on_look(struct kp_timer *t)
 			kp_engines_apply(c->engines, c->program);
 		}
 	}
-	c->seen = now;
-	kp_timer_start(c->loop, t, kp_loop_now(c->loop) + LOOK_PERIOD_NS, on_look);
+	kp_timer_start(c->loop, t, kp_loop_now(c->loop) + KP_MANIFESTS_LOOK_NS, on_look);
 }
 
 size_t kp_control_target_ports(const struct kp_control *c, uint16_t *ports, size_t max)
 {
-	size_t n = KP_MIN(max, c->program->n_target_ports);
+	const struct kp_program_pool *pool = &c->program->pools[0];
+	size_t n = KP_MIN(max, pool->n_target_ports);
 	for (size_t i = 0; i < n; i++) {
-		ports[i] = c->program->target_ports[i];
+		ports[i] = pool->target_ports[i];
 	}
 	return n;
 }
@@ -213,7 +211,7 @@ int kp_control_create(struct kp_gateway *g, struct kp_control **ret, struct kp_e
 	c->gateway = g;
 	pthread_mutex_init(&c->lock, NULL);
 	kp_buf_init(&c->report, 1 << 20);
-	kp_buf_init(&c->manifest_errors, 1 << 18);
+	kp_manifests_init(&c->manifests, g->config.manifests, kp_str_c(g->config.namespace));
 	c->reloads_ok = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total",
 		"Times the manifests were read, by result.", &ok, 1);
 	c->reloads_refused = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total",
@@ -225,7 +223,6 @@ int kp_control_create(struct kp_gateway *g, struct kp_control **ret, struct kp_e
 	c->loop = kp_loop_create("control");
 	c->engines = kp_engines_create(g, c->loop, on_changed, c);
 	c->loop_was_stuck = kp_xcalloc(g->config.loops, sizeof(bool));
-	c->seen = c->taken = kp_source_files_signature(g->config.manifests);
 	if (load(c, err)) {
 		kp_control_destroy(c);
 		return -1;
@@ -276,7 +273,7 @@ void kp_control_destroy(struct kp_control *c)
 	kp_loop_destroy(c->loop);
 	kp_program_destroy(c->program);
 	kp_buf_fini(&c->report);
-	kp_buf_fini(&c->manifest_errors);
+	kp_manifests_fini(&c->manifests);
 	kp_mem_free(c->loop_was_stuck);
 	pthread_mutex_destroy(&c->lock);
 	kp_mem_free(c);

@@ -420,19 +420,20 @@ static void apply_endpoints(struct engine *e, const struct kp_program_engine *wa
 {
 	KP_VEC(struct endpoint *)
 	next = { 0 };
-	for (size_t i = 0; i < want->n_addresses; i++) {
+	for (size_t i = 0; i < want->n_endpoints; i++) {
 		struct endpoint *p = NULL;
 		char key[512];
 		snprintf(key, sizeof(key), "%s/%zu/%" KP_FMT, e->name, i,
-			KP_ARG(want->addresses[i]));
+			KP_ARG(want->endpoints[i].address));
 		for (size_t k = 0; k < e->endpoints.n && !p; k++) {
 			const struct endpoint *old = e->endpoints.p[k];
-			if (old && kp_str_eq(kp_str_c(old->shared->address), want->addresses[i])) {
+			if (old && kp_str_eq(kp_str_c(old->shared->address),
+					   want->endpoints[i].address)) {
 				p = kp_steal(e->endpoints.p[k]);
 				p->leave_ns = 0;
 			}
 		}
-		kp_vec_push(&next, p ? p : endpoint_create(e, key, want->addresses[i]));
+		kp_vec_push(&next, p ? p : endpoint_create(e, key, want->endpoints[i].address));
 	}
 	for (size_t k = 0; k < e->endpoints.n; k++) {
 		if (e->endpoints.p[k]) {

@@ -9,7 +9,7 @@
 #define SIDECAR_CONTROL_ENGINES_H
 
 #include "core/engine.h"
-#include "sidecar/control/program.h"
+#include "control/program.h"
 #include "sidecar/control/snapshot.h"
 #include "sidecar/gateway.h"
 

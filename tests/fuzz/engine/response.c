@@ -1,7 +1,7 @@
 /* Fuzz target: whatever an engine may send, through every decoder. The first byte says which
  * message the rest is. */
 #include "engine/vllm_codec.h"
-#include "engine/wire_check.h"
+#include "wire/check.h"
 #include "vllm/vllm_engine.pb-c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

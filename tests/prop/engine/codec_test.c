@@ -6,8 +6,8 @@
    accepts, protobuf-c accepts too and reads the same. Encoding: what we write, protobuf-c reads
    back field by field. */
 #include "engine/vllm_codec.h"
-#include "engine/wire.h"
-#include "engine/wire_check.h"
+#include "wire/wire.h"
+#include "wire/check.h"
 #include "tests/test.h"
 #include "vllm/vllm_engine.pb-c.h"
 

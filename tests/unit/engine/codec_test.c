@@ -2,8 +2,8 @@
    rare answers. That it reads what protobuf-c reads is tests/prop/engine/codec_test.c; that
    protoc's Python reads what we write is tests/integ/engine. */
 #include "engine/vllm_codec.h"
-#include "engine/wire.h"
-#include "engine/wire_check.h"
+#include "wire/wire.h"
+#include "wire/check.h"
 #include "tests/test.h"
 #include "vllm/vllm_engine.pb-c.h"
 

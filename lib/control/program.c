@@ -1,6 +1,6 @@
 /* DESIGN: the objects of one namespace, with the rules that need more than one of them. An engine
  * without endpoints is legal (it may get some later); it serves nothing. */
-#include "sidecar/control/program.h"
+#include "control/program.h"
 
 #include "base/map.h"
 
@@ -14,6 +14,7 @@ struct builder {
 	struct kp_problems *problems;
 	struct kp_program *p;
 	struct kp_program_engine *engines;
+	struct kp_program_pool *pools;
 	struct kp_map names; /* public name -> the engine object that has it first */
 };
 
@@ -47,14 +48,20 @@ static kp_str address(struct kp_arena *a, const struct kp_inference_engine_endpo
 		is_ipv6 ? "]" : "", (int)e->port);
 }
 
+const char *kp_engine_protocol_name(enum kp_engine_protocol p)
+{
+	return p == KP_PROTOCOL_SGLANG ? "sglang" : "vllm";
+}
+
 static int add_engine(struct builder *b, const struct kp_object *o, struct kp_err *err)
 {
 	struct kp_arena *a = b->p->arena;
 	const struct kp_inference_engine_spec *s = o->spec.engine;
 	struct kp_program_engine *e = &b->engines[b->p->n_engines];
-	kp_str *aliases = kp_arena_calloc(a, s->model.n_aliases, sizeof(*aliases)),
-	       *addresses = kp_arena_calloc(a, s->n_endpoints, sizeof(*addresses));
-	if (!aliases || !addresses) {
+	kp_str *aliases = kp_arena_calloc(a, s->model.n_aliases, sizeof(*aliases));
+	struct kp_program_endpoint *endpoints =
+		kp_arena_calloc(a, s->n_endpoints, sizeof(*endpoints));
+	if (!aliases || !endpoints) {
 		return kp_arena_full(err, "program");
 	}
 	if (!kp_object_set_find(
@@ -67,6 +74,8 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	claim_name(b, o, s->model.name, "spec.model.name");
 	e->name = join_name(a, o->meta.namespace_, o->meta.name);
 	e->pool = join_name(a, o->meta.namespace_, s->pool_ref.name);
+	e->protocol = s->engine.type == KP_INFERENCE_ENGINE_ENGINE_TYPE_SGLANG ? KP_PROTOCOL_SGLANG
+									       : KP_PROTOCOL_VLLM;
 	e->tokenizer = s->tokenizer.source == KP_INFERENCE_ENGINE_TOKENIZER_SOURCE_PATH
 			       ? KP_TOKENIZER_PATH
 			       : KP_TOKENIZER_ENGINE;
@@ -79,12 +88,12 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 		}
 	}
 	for (size_t i = 0; i < s->n_endpoints; i++) {
-		addresses[i] = address(a, &s->endpoints[i]);
+		endpoints[i].address = address(a, &s->endpoints[i]);
 	}
 	e->aliases = aliases;
 	e->n_aliases = s->model.n_aliases;
-	e->addresses = addresses;
-	e->n_addresses = s->n_endpoints;
+	e->endpoints = endpoints;
+	e->n_endpoints = s->n_endpoints;
 	b->p->n_engines++;
 	return kp_arena_dup(a, s->model.name, &e->model, err) ||
 			       kp_arena_dup(a, s->tokenizer.path, &e->tokenizer_path, err)
@@ -92,8 +101,9 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 		       : 0;
 }
 
-static int take_ports(struct builder *b, const struct kp_object *o, struct kp_err *err)
+static int add_pool(struct builder *b, const struct kp_object *o, struct kp_err *err)
 {
+	struct kp_program_pool *pool = &b->pools[b->p->n_pools++];
 	uint16_t *ports =
 		kp_arena_calloc(b->p->arena, o->spec.pool->n_target_ports, sizeof(*ports));
 	if (!ports) {
@@ -102,19 +112,22 @@ static int take_ports(struct builder *b, const struct kp_object *o, struct kp_er
 	for (size_t i = 0; i < o->spec.pool->n_target_ports; i++) {
 		ports[i] = (uint16_t)o->spec.pool->target_ports[i].number;
 	}
-	b->p->target_ports = ports;
-	b->p->n_target_ports = o->spec.pool->n_target_ports;
+	pool->name = join_name(b->p->arena, o->meta.namespace_, o->meta.name);
+	pool->target_ports = ports;
+	pool->n_target_ports = o->spec.pool->n_target_ports;
 	return 0;
 }
 
 static int build(struct builder *b, struct kp_err *err)
 {
 	b->engines = kp_arena_calloc(b->p->arena, b->set->n, sizeof(*b->engines));
-	if (!b->engines) {
+	b->pools = kp_arena_calloc(b->p->arena, b->set->n, sizeof(*b->pools));
+	if (!b->engines || !b->pools) {
 		return kp_arena_full(err, "program");
 	}
 	b->p->engines = b->engines;
-	for (size_t i = 0; i < b->set->n; i++) { /* sorted: pools come by name */
+	b->p->pools = b->pools;
+	for (size_t i = 0; i < b->set->n; i++) { /* sorted by name */
 		const struct kp_object *o = &b->set->objects[i];
 		if (!kp_str_eq(o->meta.namespace_, b->ns)) {
 			continue;
@@ -122,13 +135,11 @@ static int build(struct builder *b, struct kp_err *err)
 		if (o->kind == KP_KIND_INFERENCE_ENGINE && add_engine(b, o, err)) {
 			return -1;
 		}
-		if (o->kind == KP_KIND_INFERENCE_POOL && !b->p->target_ports &&
-			take_ports(b, o, err)) {
+		if (o->kind == KP_KIND_INFERENCE_POOL && add_pool(b, o, err)) {
 			return -1;
 		}
 	}
-	if (!b->p->target_ports &&
-		!b->problems->n_errors) { /* a truncated file, or another namespace */
+	if (!b->p->n_pools && !b->problems->n_errors) { /* a truncated file, or another namespace */
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"load manifests: there is no InferencePool in namespace `%" KP_FMT "`",
 			KP_ARG(b->ns));

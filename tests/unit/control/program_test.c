@@ -1,5 +1,5 @@
 /* Programs from manifests: the rules between objects, and what an engine resolves to. */
-#include "sidecar/control/program.h"
+#include "control/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,14 +45,16 @@ static void test_resolves(void **state)
 	assert_string_equal(err.msg, "");
 	assert_int_equal(r, 0);
 	assert_int_equal(p->n_engines, 2);
-	assert_int_equal(p->n_target_ports, 1);
-	assert_int_equal(p->target_ports[0], 8080);
+	assert_int_equal(p->n_pools, 2);
+	assert_true(kp_str_eq(p->pools[0].name, KP_S("default/a")));
+	assert_int_equal(p->pools[0].n_target_ports, 1);
+	assert_int_equal(p->pools[0].target_ports[0], 8080);
 	const struct kp_program_engine *e = &p->engines[0];
 	assert_true(kp_str_eq(e->name, KP_S("default/e")));
 	assert_true(kp_str_eq(e->pool, KP_S("default/a")));
 	assert_int_equal(e->n_aliases, 2);
-	assert_true(kp_str_eq(e->addresses[0], KP_S("127.0.0.1:1")));
-	assert_true(kp_str_eq(e->addresses[1], KP_S("[::1]:2")));
+	assert_true(kp_str_eq(e->endpoints[0].address, KP_S("127.0.0.1:1")));
+	assert_true(kp_str_eq(e->endpoints[1].address, KP_S("[::1]:2")));
 	assert_int_equal(e->tokenizer, KP_TOKENIZER_ENGINE);
 	assert_int_equal(p->engines[1].tokenizer, KP_TOKENIZER_PATH);
 	assert_true(kp_str_eq(p->engines[1].tokenizer_path, KP_S("/models/m")));

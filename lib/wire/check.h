@@ -1,8 +1,8 @@
 /* Pre-scan of protobuf bytes before protobuf-c unpacks them. protobuf-c 1.4.1 recurses without
    limit, accepts invalid UTF-8 in `string`, and hands strings out as C strings, so that a NUL
    inside cuts them silently; this refuses all three, knowing the message from its descriptor. */
-#ifndef KP_ENGINE_WIRE_CHECK_H
-#define KP_ENGINE_WIRE_CHECK_H
+#ifndef KP_WIRE_CHECK_H
+#define KP_WIRE_CHECK_H
 
 #include "base/err.h"
 #include "base/str.h"

@@ -4,8 +4,8 @@
 
    Readers return false on input that no protobuf writer makes: cut short, a varint of more than ten
    bytes, field number 0, a group (unused since proto2, and protobuf-c refuses them too). */
-#ifndef KP_ENGINE_WIRE_H
-#define KP_ENGINE_WIRE_H
+#ifndef KP_WIRE_WIRE_H
+#define KP_WIRE_WIRE_H
 
 #include "base/buf.h"
 

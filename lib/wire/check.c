@@ -1,8 +1,8 @@
 /* DESIGN: a walk over the bytes beside protobuf-c's descriptor. It recurses one frame per level of
    known messages, at most max_depth; packed arrays are counted element by element, because one byte
    of them becomes up to eight in memory. */
-#include "engine/wire_check.h"
-#include "engine/wire.h"
+#include "wire/check.h"
+#include "wire/wire.h"
 #include "base/utf8.h"
 
 #include <protobuf-c/protobuf-c.h>

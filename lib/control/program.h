@@ -1,0 +1,58 @@
+/* A program: what a gateway is asked to serve, checked and resolved, before anything is known of the
+   engines. Made from manifests here (pure: objects in, program or errors out), or from the items that
+   the operator sends (control/items.h). Immutable. */
+#ifndef KP_CONTROL_PROGRAM_H
+#define KP_CONTROL_PROGRAM_H
+
+#include "api/manifest.h"
+#include "base/arena.h"
+
+enum kp_tokenizer_source { KP_TOKENIZER_ENGINE = 0, KP_TOKENIZER_PATH };
+enum kp_engine_protocol { KP_PROTOCOL_VLLM = 0, KP_PROTOCOL_SGLANG };
+const char *kp_engine_protocol_name(enum kp_engine_protocol p); /* "vllm" */
+
+/* A gateway that owns endpoints: only it speaks to them, the others ask it. */
+struct kp_program_gateway {
+	kp_str id;   /* what its certificate says */
+	kp_str peer; /* "10.0.0.7:8443", where its peer port listens */
+	kp_str node; /* "" not known */
+};
+struct kp_program_endpoint {
+	kp_str address;                         /* "127.0.0.1:50051", once per engine */
+	const struct kp_program_gateway *owner; /* NULL: none is known */
+};
+struct kp_program_engine {
+	kp_str name; /* "default/demo" */
+	kp_str pool; /* "default/demo" */
+	kp_str model;
+	const kp_str *aliases;
+	size_t n_aliases;
+	enum kp_engine_protocol protocol;
+	enum kp_tokenizer_source tokenizer;
+	kp_str tokenizer_path;
+	const struct kp_program_endpoint *endpoints; /* in the manifest's order */
+	size_t n_endpoints;
+};
+struct kp_program_pool {
+	kp_str name; /* "default/demo" */
+	const uint16_t *target_ports;
+	size_t n_target_ports;
+};
+struct kp_program {
+	struct kp_arena *arena;              /* owns everything */
+	const struct kp_program_pool *pools; /* by name */
+	size_t n_pools;
+	const struct kp_program_engine *engines; /* by name */
+	size_t n_engines;
+	const struct kp_program_gateway *gateways; /* by id; none in a program from manifests */
+	size_t n_gateways;
+};
+
+/* The objects of one namespace; those of others are left out. Every error found is appended to
+ * `problems`: an engine whose pool does not exist, one model name meaning engines of two pools. No
+ * pool at all is an error too. */
+int kp_program_build(const struct kp_object_set *set, kp_str ns, struct kp_problems *problems,
+	struct kp_program **ret, struct kp_err *err) KP_MUST_USE;
+void kp_program_destroy(struct kp_program *p); /* NULL is fine */
+
+#endif
