@@ -60,14 +60,17 @@ struct kp_engine_request {
 	const kp_id *ids;
 	size_t n_ids;
 	const struct kp_sampling *sampling;
-	kp_str text;         /* the prompt as text, for engines that log it; may be empty */
-	int64_t deadline_ns; /* absolute monotonic, 0 none */
+	kp_str text;               /* the prompt as text, for engines that log it; may be empty */
+	uint64_t text_fingerprint; /* of what made the ids (kp_text_stack), 0 not known */
+	int64_t deadline_ns;       /* absolute monotonic, 0 none */
 	bool stream;
 };
 
 /* What the engine says of its model. Strings are valid during the callback. */
 struct kp_engine_info {
 	kp_str model, served_name, model_type, architecture, version;
+	uint64_t
+		text_fingerprint; /* of its owner's tokenizer, when another gateway was asked; 0 not known */
 	uint32_t max_context, vocab_size;
 	kp_id eos[16];
 	size_t n_eos;
@@ -80,8 +83,9 @@ struct kp_engine_info {
 };
 struct kp_engine_loads {
 	int64_t at_ns;
-	uint32_t running, waiting;
-	float kv_usage; /* 0..1 */
+	uint32_t running, waiting; /* as the engine says */
+	uint32_t in_flight;        /* as its owner counts, when another gateway was asked */
+	float kv_usage;            /* 0..1 */
 	uint64_t total_tokens;
 };
 

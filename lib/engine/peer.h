@@ -1,0 +1,30 @@
+/* kp_engine for an endpoint that another gateway owns: the generation goes, tokenized, over its peer port
+   (proto/kelpie/peer/v1), one channel of lib/net's gRPC client on one loop.
+
+   Errors name the gateway and the endpoint. What the owner turned away before its engine saw it is
+   retryable, and err.reason says why: "draining", "not_owner", "down", "stale_tokenizer", "overloaded".
+   A connection that is silent for a second is asked whether it lives (PING) and given up a second later,
+   so that an owner that hangs holds nothing back for long.
+
+   Trust: with TLS the owner's certificate must name `id`. What it sends is checked like an engine's:
+   wrong bytes, ids beyond the vocabulary, more after the end are its fault. */
+#ifndef KP_ENGINE_PEER_H
+#define KP_ENGINE_PEER_H
+
+#include "core/engine.h"
+
+struct kp_tls_context;
+
+struct kp_engine_peer_opts {
+	const char *peer; /* "10.0.0.7:8443" */
+	const char *id;   /* of the gateway behind it */
+	const char *engine, *address; /* the endpoint, as in the program */
+	struct kp_tls_context *tls;   /* NULL: cleartext */
+	uint32_t vocab_size;          /* 0: what `info` finds out */
+	/* The endpoint's load, at the end of each call that said it; may be NULL. */
+	void (*load)(void *user, const struct kp_engine_loads *loads);
+	void *user;
+};
+struct kp_engine *kp_engine_peer_create(struct kp_loop *loop, const struct kp_engine_peer_opts *o);
+
+#endif
