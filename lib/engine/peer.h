@@ -16,8 +16,8 @@
 struct kp_tls_context;
 
 struct kp_engine_peer_opts {
-	const char *peer; /* "10.0.0.7:8443" */
-	const char *id;   /* of the gateway behind it */
+	const char *peer;             /* "10.0.0.7:8443" */
+	const char *id;               /* of the gateway behind it */
 	const char *engine, *address; /* the endpoint, as in the program */
 	struct kp_tls_context *tls;   /* NULL: cleartext */
 	uint32_t vocab_size;          /* 0: what `info` finds out */

@@ -16,10 +16,11 @@ struct kp_grpc_server;
 struct kp_grpc_serving; /* one call under way */
 
 struct kp_grpc_request {
-	kp_str method; /* "/kelpie.peer.v1.Peer/Generate" */
-	kp_str message; /* valid during the call */
+	kp_str method;       /* "/kelpie.peer.v1.Peer/Generate" */
+	kp_str message;      /* valid during the call */
 	int64_t deadline_ns; /* absolute monotonic, from grpc-timeout; 0 none. The server ends the call itself when it passes: DEADLINE_EXCEEDED, `closed` */
-	const struct kp_http_request *http; /* headers, the client's certificate names, its address */
+	const struct kp_http_request
+		*http; /* headers, the client's certificate names, its address */
 };
 
 struct kp_grpc_handler {
@@ -32,7 +33,7 @@ struct kp_grpc_serving_ops {
 	void (*closed)(void *user, enum kp_stream_end why);
 };
 
-struct kp_grpc_server_limits { /* 0 = the default in parentheses */
+struct kp_grpc_server_limits {    /* 0 = the default in parentheses */
 	size_t max_message_bytes; /* (64 MiB) of a request; beyond: RESOURCE_EXHAUSTED */
 	struct kp_http_limits http;
 };

@@ -24,7 +24,7 @@ struct kp_rpc_tls {
 	const char *dir; /* NULL: cleartext */
 };
 
-struct kp_rpc_limits { /* 0 = the default in parentheses */
+struct kp_rpc_limits {            /* 0 = the default in parentheses */
 	size_t max_message_bytes; /* (64 MiB) received; beyond: the stream ends RESOURCE_EXHAUSTED */
 	size_t max_queue_bytes;   /* (128 MiB) waiting to be sent on one stream */
 	unsigned max_streams;     /* (4096) of a server; beyond: refused RESOURCE_EXHAUSTED */
@@ -41,7 +41,7 @@ struct kp_rpc_stream_ops {
 /* Queues a copy. Messages arrive whole and in order, or the stream ends. */
 void kp_rpc_stream_send(struct kp_rpc_stream *s, kp_str bytes);
 /* As above without a copy: `bytes` shared by many streams, `release` once when none needs them any more. */
-struct kp_rpc_shared; /* a counted byte string */
+struct kp_rpc_shared;                                     /* a counted byte string */
 struct kp_rpc_shared *kp_rpc_shared_create(kp_str bytes); /* copies */
 void kp_rpc_shared_unref(struct kp_rpc_shared *s);
 void kp_rpc_stream_send_shared(struct kp_rpc_stream *s, struct kp_rpc_shared *bytes);
@@ -51,7 +51,8 @@ void kp_rpc_stream_close(struct kp_rpc_stream *s, const struct kp_err *status);
 /* --- server: one method, "/package.Service/Method" --- */
 
 struct kp_rpc_peer {
-	const kp_str *names; /* DNS and URI names of its certificate; none in cleartext. Valid during the call */
+	const kp_str *
+		names; /* DNS and URI names of its certificate; none in cleartext. Valid during the call */
 	size_t n_names;
 	kp_str address; /* "ipv4:127.0.0.1:4711" */
 };
@@ -69,8 +70,10 @@ void kp_rpc_server_destroy(struct kp_rpc_server *s);
 /* --- client: one stream at a time --- */
 
 int kp_rpc_client_create(struct kp_loop *loop, const char *address, const char *method,
-	const struct kp_rpc_tls *tls, const char *server_name /* in its certificate; NULL: the host */,
-	const struct kp_rpc_limits *limits, struct kp_rpc_client **ret, struct kp_err *err) KP_MUST_USE;
+	const struct kp_rpc_tls *tls,
+	const char *server_name /* in its certificate; NULL: the host */,
+	const struct kp_rpc_limits *limits, struct kp_rpc_client **ret,
+	struct kp_err *err) KP_MUST_USE;
 /* Connects (the files of tls are read now) and opens a stream. Never NULL: failures come through
    `closed`, later. Trying again, and when, is the caller's business. */
 struct kp_rpc_stream *kp_rpc_client_open(
