@@ -19,40 +19,6 @@ enum { KEEP = 64 << 10 }; /* entries an array may keep between messages */
  * ------------------------------------------------------------------------------------------------------
  */
 
-/* One id. Up to 2^21, which is all of them, without a branch: long prompts have tens of thousands.
- */
-static inline uint8_t *put_id(uint8_t *out, kp_id v)
-{
-	if (KP_UNLIKELY(v >= 1u << 21)) {
-		return out + kp_wire_put_varint(out, v);
-	}
-	unsigned two = v >= 1u << 7, three = v >= 1u << 14;
-	out[0] = (uint8_t)((v & 0x7f) | two << 7);
-	out[1] = (uint8_t)((v >> 7 & 0x7f) | three << 7);
-	out[2] = (uint8_t)(v >> 14);
-	return out + 1 + two + three;
-}
-
-static void add_packed(struct kp_buf *b, uint32_t number, const kp_id *ids, size_t n)
-{
-	size_t room;
-	if (n == 0) {
-		return;
-	}
-	/* Moving the finished list by a byte or two costs less than counting its bytes first. */
-	size_t at = kp_wire_begin(b, number);
-	if (!kp_size_mul(n, 5, &room) || !kp_buf_reserve(b, room)) {
-		b->failed = true;
-		return;
-	}
-	uint8_t *out = (uint8_t *)b->p + b->n;
-	for (size_t i = 0; i < n; i++) {
-		out = put_id(out, ids[i]);
-	}
-	b->n = (size_t)(out - (uint8_t *)b->p);
-	kp_wire_end(b, at);
-}
-
 /* Fields whose zero means "not given" to the engine. */
 static void add_nonzero_float(struct kp_buf *b, uint32_t number, double v)
 {
@@ -114,7 +80,7 @@ static void add_sampling(
 		kp_wire_add_u64(b, 8, from->max_tokens);
 	}
 	add_nonzero(b, 9, s->min_tokens);
-	add_packed(b, 11, s->stop_ids, s->n_stop_ids);
+	kp_wire_add_packed(b, 11, s->stop_ids, s->n_stop_ids);
 	add_nonzero(b, 14, s->ignore_eos);
 	add_nonzero(b, 15, s->n);
 	if (s->set & KP_SET_LOGPROBS) {
@@ -143,7 +109,7 @@ int kp_vllm_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
 	if (r->text.n) {
 		kp_wire_add_str(b, 1, r->text);
 	}
-	add_packed(b, 2, r->ids, r->n_ids);
+	kp_wire_add_packed(b, 2, r->ids, r->n_ids);
 	kp_wire_end(b, at);
 	at = kp_wire_begin(b, 4);
 	add_sampling(b, r->sampling, defaults);

@@ -1,5 +1,5 @@
 /* The protobuf wire format by hand, as far as hot messages need it (encoding: protobuf.dev,
-   "Encoding"): readers over a borrowed slice, writers into a kp_buf. Everything inline and without
+   "Encoding"): readers over a borrowed slice, writers into a kp_buf. Nearly all inline, without
    allocation; numbers of fields are the caller's business.
 
    Readers return false on input that no protobuf writer makes: cut short, a varint of more than ten
@@ -145,13 +145,23 @@ static inline void kp_wire_add_i64(struct kp_buf *b, uint32_t number, int64_t v)
 {
 	kp_wire_add_u64(b, number, (uint64_t)v);
 }
+/* A field of 32 or 64 bits as they are, low byte first. */
+static inline void kp_wire_add_bits(
+	struct kp_buf *b, uint32_t number, enum kp_wire_type type, uint64_t bits)
+{
+	size_t n = type == KP_WIRE_32 ? 4 : 8;
+	kp_wire_add_key(b, number, type);
+	if (kp_buf_reserve(b, n)) {
+		for (; n; n--, bits >>= 8) {
+			b->p[b->n++] = (char)bits;
+		}
+	}
+}
 static inline void kp_wire_add_float(struct kp_buf *b, uint32_t number, float v)
 {
 	uint32_t bits;
 	memcpy(&bits, &v, sizeof(bits));
-	kp_wire_add_key(b, number, KP_WIRE_32);
-	char le[4] = { (char)bits, (char)(bits >> 8), (char)(bits >> 16), (char)(bits >> 24) };
-	kp_buf_add(b, kp_str_n(le, sizeof(le)));
+	kp_wire_add_bits(b, number, KP_WIRE_32, bits);
 }
 static inline void kp_wire_add_str(struct kp_buf *b, uint32_t number, kp_str s)
 {
@@ -159,6 +169,8 @@ static inline void kp_wire_add_str(struct kp_buf *b, uint32_t number, kp_str s)
 	kp_wire_add_varint(b, s.n);
 	kp_buf_add(b, s);
 }
+/* repeated uint32, packed; nothing when there are none. Numbers below 2^21 without a branch. */
+void kp_wire_add_packed(struct kp_buf *b, uint32_t number, const uint32_t *v, size_t n);
 /* A message or list inside: `size_t at = kp_wire_begin(b, 4); ...; kp_wire_end(b, at);`. One byte
    is kept for the length; a body of 128 bytes or more is moved by the few bytes more that its
    length needs. */
