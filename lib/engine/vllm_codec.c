@@ -11,7 +11,7 @@
    Limits: KP_VLLM_MAX_IDS, KP_VLLM_MAX_TOPS; beyond, or without memory, the message fails with
    RESOURCE_EXHAUSTED. */
 #include "engine/vllm_codec.h"
-#include "wire/wire.h"
+#include "wire/list.h"
 
 enum { KEEP = 64 << 10 }; /* entries an array may keep between messages */
 
@@ -175,20 +175,16 @@ static int too_many(struct kp_err *err, const char *what, size_t max)
 static int read_ids(
 	const struct kp_wire_field *f, struct kp_ids *ids, const char *what, struct kp_err *err)
 {
+	struct kp_wire_list l;
 	uint64_t v;
-	if (f->type == KP_WIRE_VARINT) {
-		kp_ids_add(ids, (kp_id)f->value);
-	} else if (f->type == KP_WIRE_BYTES) {
-		for (struct kp_wire w = f->bytes; kp_wire_more(&w);) {
-			if (!kp_wire_varint(&w, &v)) {
-				return bad(err, what);
-			}
-			kp_ids_add(ids, (kp_id)v);
-		}
-	} else {
+	int more;
+	if (!kp_wire_list_of(f, KP_WIRE_VARINT, &l)) {
 		return bad(err, what);
 	}
-	return ids->failed ? too_many(err, what, ids->max) : 0;
+	while ((more = kp_wire_list_next(&l, &v)) > 0) {
+		kp_ids_add(ids, (kp_id)v);
+	}
+	return more < 0 ? bad(err, what) : ids->failed ? too_many(err, what, ids->max) : 0;
 }
 
 /* The n-th entry of a growing array, zeroed when new; NULL beyond `max` or without memory. *array
@@ -229,42 +225,6 @@ static struct kp_top_logprob *alternative(struct kp_vllm_logprobs *l, size_t n)
 	return t;
 }
 
-/* Walks a repeated scalar of either encoding: `next` gives its values one by one as raw bits. */
-struct scalars {
-	struct kp_wire w;
-	enum kp_wire_type type; /* of the elements */
-	bool single;
-	uint64_t value;
-};
-static bool scalars_of(const struct kp_wire_field *f, enum kp_wire_type type, struct scalars *ret)
-{
-	*ret = (struct scalars){
-		.w = f->bytes, .type = type, .single = f->type != KP_WIRE_BYTES, .value = f->value
-	};
-	return f->type == type ||
-	       (f->type == KP_WIRE_BYTES &&
-		       (type != KP_WIRE_32 || (f->bytes.end - f->bytes.p) % 4 == 0));
-}
-/* 1: a value, 0: no more, -1: malformed. */
-static int scalars_next(struct scalars *s, uint64_t *ret)
-{
-	if (s->single) {
-		s->single = false;
-		s->w = (struct kp_wire){ NULL, NULL };
-		*ret = s->value;
-		return 1;
-	}
-	if (!kp_wire_more(&s->w)) {
-		return 0;
-	}
-	if (s->type == KP_WIRE_VARINT) {
-		return kp_wire_varint(&s->w, ret) ? 1 : -1;
-	}
-	*ret = kp_wire_le32(s->w.p);
-	s->w.p += 4;
-	return 1;
-}
-
 /* TopLogProbs {repeated float values = 1; repeated uint32 token_ids = 2;} of the next position. */
 static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err *err)
 {
@@ -272,7 +232,7 @@ static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err
 	size_t first = l->n_tops, n[2] = { 0, 0 };
 	struct kp_wire_field f;
 	while (kp_wire_more(&w)) {
-		struct scalars s;
+		struct kp_wire_list s;
 		uint64_t v;
 		int more;
 		if (!kp_wire_next(&w, &f)) {
@@ -281,10 +241,10 @@ static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err
 		if (f.number != 1 && f.number != 2) {
 			continue;
 		}
-		if (!scalars_of(&f, f.number == 1 ? KP_WIRE_32 : KP_WIRE_VARINT, &s)) {
+		if (!kp_wire_list_of(&f, f.number == 1 ? KP_WIRE_32 : KP_WIRE_VARINT, &s)) {
 			return bad(err, what);
 		}
-		while ((more = scalars_next(&s, &v)) > 0) {
+		while ((more = kp_wire_list_next(&s, &v)) > 0) {
 			struct kp_top_logprob *t = alternative(l, first + n[f.number - 1]);
 			if (!t) {
 				return too_many(err, what, KP_VLLM_MAX_TOPS);
@@ -347,12 +307,12 @@ static int read_input_value(struct kp_wire w, struct kp_vllm_logprobs *l, struct
 static int read_output_values(
 	const struct kp_wire_field *f, struct kp_vllm_logprobs *l, struct kp_err *err)
 {
-	struct scalars s;
+	struct kp_wire_list s;
 	uint64_t v;
-	if (!scalars_of(f, KP_WIRE_32, &s)) {
+	if (!kp_wire_list_of(f, KP_WIRE_32, &s)) {
 		return bad(err, "token_logprobs");
 	}
-	while (scalars_next(&s, &v) > 0) { /* whole floats: cannot be malformed */
+	while (kp_wire_list_next(&s, &v) > 0) { /* whole floats: cannot be malformed */
 		if (add_value(l, false, kp_wire_float((uint32_t)v), err) < 0) {
 			return -1;
 		}
@@ -363,13 +323,13 @@ static int read_output_values(
 static int read_logprob_ids(
 	const struct kp_wire_field *f, struct kp_vllm_logprobs *l, struct kp_err *err)
 {
-	struct scalars s;
+	struct kp_wire_list s;
 	uint64_t v;
 	int more;
-	if (!scalars_of(f, KP_WIRE_VARINT, &s)) {
+	if (!kp_wire_list_of(f, KP_WIRE_VARINT, &s)) {
 		return bad(err, "token_ids");
 	}
-	while ((more = scalars_next(&s, &v)) > 0) {
+	while ((more = kp_wire_list_next(&s, &v)) > 0) {
 		struct kp_token_logprob *t = position(l, l->n_ids);
 		if (!t) {
 			return too_many(err, "token_ids", KP_VLLM_MAX_IDS);
