@@ -2,6 +2,7 @@
 #ifndef SIDECAR_CONFIG_H
 #define SIDECAR_CONFIG_H
 
+#include "base/cmdline.h"
 #include "obs/log.h"
 #include "sidecar/route/pick.h"
 
@@ -9,13 +10,13 @@ enum { KP_MAX_LISTEN = 16 };
 
 struct kp_config {
 	const char *manifests;
-	const char *listen[KP_MAX_LISTEN]; /* the i-th is rank i */
-	size_t n_listen; /* 0: 127.0.0.1 and the target ports of the pool the gateway owns */
+	struct kp_strings listen; /* the i-th is rank i; none: 127.0.0.1 and the target ports of the
+				     pool the gateway owns */
 	const char *admin_listen;
 	const char *namespace;
 	const char *tls_cert, *tls_key;
 	enum kp_routing_policy routing;
-	unsigned loops, workers;
+	uint32_t loops, workers;
 	uint32_t max_body_total; /* bytes of the bodies of all requests together */
 	uint32_t max_body_bytes;
 	uint32_t max_requests; /* in flight, all loops; beyond: 429 */

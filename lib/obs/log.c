@@ -29,22 +29,8 @@ static struct {
 	atomic_uint_fast64_t dropped;
 } g = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
 
-static const char *level_name(enum kp_log_level l)
-{
-	static const char *const names[] = { "debug", "info", "warn", "error" };
-	return names[l];
-}
-
-bool kp_log_level_parse(kp_str s, enum kp_log_level *ret)
-{
-	for (enum kp_log_level l = KP_LOG_DEBUG; l <= KP_LOG_ERROR; l++) {
-		if (kp_str_eq(s, kp_str_c(level_name(l)))) {
-			*ret = l;
-			return true;
-		}
-	}
-	return false;
-}
+const char *const kp_log_level_names[] = { "debug", "info", "warn", "error", NULL };
+const char *const kp_log_format_names[] = { "logfmt", "json", NULL };
 
 static void quote(struct kp_buf *b, kp_str s)
 {
@@ -113,8 +99,8 @@ static void put_line(struct kp_buf *b, enum kp_log_level level, const char *msg,
 	bool json = g.format == KP_LOG_JSON;
 	char time[25];
 	kp_time_rfc3339(kp_wall_ns(), time);
-	const struct kp_field head[] = { kp_f_z("time", time), kp_f_z("level", level_name(level)),
-		kp_f_z("msg", msg) };
+	const struct kp_field head[] = { kp_f_z("time", time),
+		kp_f_z("level", kp_log_level_names[level]), kp_f_z("msg", msg) };
 	for (size_t i = 0; i < KP_LEN(head) + n; i++) {
 		const struct kp_field *f = i < KP_LEN(head) ? &head[i] : &fields[i - KP_LEN(head)];
 		if (json) {

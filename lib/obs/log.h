@@ -10,6 +10,8 @@
 
 enum kp_log_level { KP_LOG_DEBUG = 0, KP_LOG_INFO, KP_LOG_WARN, KP_LOG_ERROR };
 enum kp_log_format { KP_LOG_LOGFMT = 0, KP_LOG_JSON };
+/* By value, NULL behind the last: for command lines. */
+extern const char *const kp_log_level_names[], *const kp_log_format_names[];
 
 struct kp_field {
 	const char *key;
@@ -53,7 +55,6 @@ extern enum kp_log_level kp_log_min; /* set once, before threads start */
 void kp_log_start(enum kp_log_level min, enum kp_log_format format);
 void kp_log_stop(void); /* writes what is queued, joins the thread */
 uint64_t kp_log_dropped(void);
-bool kp_log_level_parse(kp_str s, enum kp_log_level *ret); /* "debug", "info", "warn", "error" */
 
 void kp_log_emit(enum kp_log_level level, const char *msg, const struct kp_field *fields, size_t n);
 /* kp_log(KP_LOG_INFO, "listening", kp_f_z("address", a)); */

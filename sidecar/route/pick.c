@@ -3,18 +3,7 @@
  */
 #include "sidecar/route/pick.h"
 
-bool kp_routing_policy_parse(kp_str s, enum kp_routing_policy *ret)
-{
-	if (kp_str_eq(s, KP_S("least_load"))) {
-		*ret = KP_ROUTE_LEAST_LOAD;
-		return true;
-	}
-	if (kp_str_eq(s, KP_S("round_robin"))) {
-		*ret = KP_ROUTE_ROUND_ROBIN;
-		return true;
-	}
-	return false;
-}
+const char *const kp_routing_policy_names[] = { "least_load", "round_robin", NULL };
 
 static bool is_candidate(const struct kp_endpoint *e, const struct kp_endpoint *avoid)
 {

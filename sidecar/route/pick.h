@@ -7,8 +7,7 @@
 #include "sidecar/control/snapshot.h"
 
 enum kp_routing_policy { KP_ROUTE_LEAST_LOAD = 0, KP_ROUTE_ROUND_ROBIN };
-bool kp_routing_policy_parse(
-	kp_str s, enum kp_routing_policy *ret); /* "least_load", "round_robin" */
+extern const char *const kp_routing_policy_names[]; /* by value, NULL behind the last */
 
 /* Which revision of the model a new turn belongs to: by chance, in proportion to their routable
  * endpoints; one with its text stack loaded when none has any. NULL: none is loaded. */
