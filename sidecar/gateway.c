@@ -5,6 +5,7 @@
 #include "sidecar/gateway.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "net/addr.h"
 #include "net/tls.h"
 #include "obs/log.h"
@@ -14,25 +15,12 @@
 #include "sidecar/metrics.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { MAX_QUEUED_JOBS = 256 };
-
-/* Thousands of connections need as many descriptors: take what the hard limit allows. */
-static void raise_file_limit(void)
-{
-	struct rlimit r;
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
-		r.rlim_cur = r.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &r);
-	}
-}
 
 /* SO_REUSEPORT, which our loops share a port by, would let a second gateway share it too: look
  * first. */
@@ -88,9 +76,9 @@ static int listen_all(struct kp_gateway *g, struct kp_err *err)
 {
 	uint16_t ports[KP_MAX_LISTEN];
 	size_t n =
-		g->config.n_listen ? 0 : kp_control_target_ports(g->control, ports, KP_MAX_LISTEN);
-	for (size_t i = 0; i < g->config.n_listen; i++) {
-		if (listen_one(g, g->config.listen[i], err)) {
+		g->config.listen.n ? 0 : kp_control_target_ports(g->control, ports, KP_MAX_LISTEN);
+	for (size_t i = 0; i < g->config.listen.n; i++) {
+		if (listen_one(g, g->config.listen.p[i], err)) {
 			return -1;
 		}
 	}
@@ -101,7 +89,7 @@ static int listen_all(struct kp_gateway *g, struct kp_err *err)
 			return -1;
 		}
 	}
-	if (n + g->config.n_listen == 0) {
+	if (n + g->config.listen.n == 0) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"nothing to listen on: no `--listen`, and the manifests name no InferencePool");
 	}
@@ -143,7 +131,6 @@ int kp_gateway_start(const struct kp_config *config, struct kp_gateway **ret, st
 	struct kp_gateway *g = kp_new(struct kp_gateway);
 	g->config = *config;
 	g->metrics = kp_metrics_create();
-	raise_file_limit();
 	if (start_parts(g, err)) {
 		kp_gateway_destroy(g);
 		return -1;
@@ -216,13 +203,7 @@ static void drain(struct kp_gateway *g)
 
 void kp_gateway_run(struct kp_gateway *g)
 {
-	sigset_t set;
-	int sig;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigwait(&set, &sig); /* main.c blocked them before any thread began */
+	kp_process_wait();
 	drain(g);
 	kp_log(KP_LOG_INFO, "stopping");
 }
