@@ -2,6 +2,7 @@
 #include "sidecar/config.h"
 
 #include "base/clock.h"
+#include "net/addr.h"
 #include "sidecar/version.h"
 
 #include <unistd.h>
@@ -11,6 +12,28 @@ static const struct kp_cmdline_option options[] = {
 	{ "--manifests", "PATH",
 		"file or directory of manifests (InferencePool, InferenceEngine); watched",
 		KP_OPTION_STRING, AT(manifests), 0, 0, NULL },
+	{ "--control", "HOST:PORT", "the operator, instead of --manifests", KP_OPTION_STRING,
+		AT(control), 0, 0, NULL },
+	{ "--id", "NAME", "of this gateway, a name in its certificate (default: the host's name)",
+		KP_OPTION_STRING, AT(id), 0, 0, NULL },
+	{ "--own", "NS/ENGINE[/N]",
+		"with --control, repeatable: the engine, or its N-th endpoint, that only this gateway speaks to (none: it forwards everything)",
+		KP_OPTION_STRINGS, AT(own), 0, KP_STRINGS_MAX, NULL },
+	{ "--peer-listen", "HOST:PORT", "where other gateways reach the engines it owns",
+		KP_OPTION_STRING, AT(peer_listen), 0, 0, NULL },
+	{ "--advertise", "HOST:PORT",
+		"what others are told to connect to (default: as --peer-listen)", KP_OPTION_STRING,
+		AT(advertise), 0, 0, NULL },
+	{ "--node", "NAME", "where it runs: gateways of one node are near", KP_OPTION_STRING,
+		AT(node), 0, 0, NULL },
+	{ "--tls-dir", "DIR",
+		"tls.crt, tls.key, ca.crt for control and peers (default: cleartext, loopback only)",
+		KP_OPTION_STRING, AT(tls_dir), 0, 0, NULL },
+	{ "--state-dir", "DIR", "keeps the last good program, for a start without operator",
+		KP_OPTION_STRING, AT(state_dir), 0, 0, NULL },
+	{ "--locality-margin", "N",
+		"another gateway's engine is chosen when it runs N requests fewer than the own one, on another node 2 N (default 4)",
+		KP_OPTION_U32, AT(locality_margin), 0, 100000, NULL },
 	{ "--listen", "HOST:PORT",
 		"public listener, repeatable (default: 127.0.0.1 and the pool's target ports)",
 		KP_OPTION_STRINGS, AT(listen), 0, KP_MAX_LISTEN, NULL },
@@ -48,16 +71,74 @@ static const struct kp_cmdline_option options[] = {
 };
 static const struct kp_cmdline cmdline = { .program = "kelpie-sidecar",
 	.what = "the Kelpie gateway",
-	.usage = "--manifests PATH [options]",
+	.usage = "--manifests PATH | --control HOST:PORT [options]",
 	.options = options,
 	.n = KP_LEN(options),
 	.version = kp_sidecar_version_text };
+
+/* NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX */
+static bool is_claim(kp_str own)
+{
+	ptrdiff_t first = kp_str_find_char(own, '/'), last = kp_str_rfind_char(own, '/');
+	uint64_t index;
+	if (first <= 0 || (size_t)last + 1 == own.n) {
+		return false;
+	}
+	kp_str middle = kp_str_sub(own, (size_t)first + 1, (size_t)last);
+	return last == first ||
+	       (middle.n && kp_str_find_char(middle, '/') < 0 &&
+		       kp_str_u64(kp_str_skip(own, (size_t)last + 1), 100000, &index));
+}
+
+/* What does not name an address is said by whoever uses it. */
+static bool is_remote(const char *address)
+{
+	struct kp_addr addr;
+	struct kp_err err;
+	return address && kp_addr_parse(address, &addr, &err) == 0 && !kp_addr_is_loopback(&addr);
+}
+
+/* What belongs to --control, and that nothing of it travels in cleartext. */
+static int check_control(struct kp_config *c, struct kp_err *err)
+{
+	static char host[256];
+	if (!c->control && (c->own.n || c->peer_listen || c->advertise || c->state_dir)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--own`, `--peer-listen`, `--advertise` and `--state-dir` go with `--control`");
+	}
+	for (size_t i = 0; i < c->own.n; i++) {
+		if (!is_claim(kp_str_c(c->own.p[i]))) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"`--own`: expected NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX, got `%s`",
+				c->own.p[i]);
+		}
+	}
+	if (!c->tls_dir && (is_remote(c->control) || is_remote(c->peer_listen))) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--control` and `--peer-listen` need `--tls-dir` beyond loopback");
+	}
+	if (c->own.n && !c->peer_listen) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--own` needs `--peer-listen`: only the owner speaks to an engine, others ask it there");
+	}
+	if (c->advertise && !c->peer_listen) {
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "`--advertise` goes with `--peer-listen`");
+	}
+	if (!c->id) {
+		gethostname(host, sizeof(host) - 1);
+		c->id = host[0] ? host : "gateway";
+	}
+	return 0;
+}
 
 int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err *err)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct kp_config c = { .admin_listen = "127.0.0.1:9090",
 		.namespace = "default",
+		.node = "",
+		.locality_margin = 4,
 		.loops = cpus < 1 ? 1 : (unsigned)KP_MIN(cpus, 64),
 		.max_body_total = 1u << 30,
 		.max_body_bytes = 32u << 20,
@@ -69,13 +150,16 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 	if (r != 0) {
 		return r;
 	}
-	if (!c.manifests) {
-		return kp_err_set(
-			err, KP_INVALID_ARGUMENT, "`--manifests` is missing (see --help)");
+	if (!c.manifests == !c.control) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"exactly one of `--manifests` and `--control` is needed (see --help)");
 	}
 	if (!c.tls_cert != !c.tls_key) {
 		return kp_err_set(
 			err, KP_INVALID_ARGUMENT, "`--tls-cert` and `--tls-key` go together");
+	}
+	if (check_control(&c, err)) {
+		return -1;
 	}
 	c.workers = c.workers ? c.workers : c.loops;
 	*ret = c;

@@ -9,7 +9,15 @@
 enum { KP_MAX_LISTEN = 16 };
 
 struct kp_config {
-	const char *manifests;
+	const char *manifests; /* exactly one of the two says where the program comes from */
+	const char *control;   /* the operator */
+	const char *id, *node; /* of this gateway: the name in its certificate; where it runs, "" */
+	struct kp_strings own; /* "default/demo", "default/demo/0": with --control, the endpoints it
+				  speaks to */
+	const char *peer_listen, *advertise; /* NULL: none, as peer_listen */
+	const char *tls_dir;   /* tls.crt, tls.key, ca.crt for control and peers; NULL: cleartext */
+	const char *state_dir; /* of the last good program; NULL: not kept */
+	uint32_t locality_margin; /* a farther engine is taken when it runs this many fewer */
 	struct kp_strings listen; /* the i-th is rank i; none: 127.0.0.1 and the target ports of the
 				     pool the gateway owns */
 	const char *admin_listen;

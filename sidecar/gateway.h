@@ -21,7 +21,8 @@ struct kp_gateway {
 	struct kp_config config;
 	struct kp_metrics *metrics;
 	struct kp_workers *workers;
-	struct kp_tls_context *tls; /* NULL: cleartext */
+	struct kp_tls_context *tls;         /* of the public listeners; NULL: cleartext */
+	struct kp_tls_context *peer_client; /* to other gateways' peer ports; NULL: cleartext */
 	struct kp_gwloop **loops;
 	size_t n_loops;
 	struct kp_control *control;

@@ -4,9 +4,9 @@
 #include "sidecar/gwloop.h"
 
 #include "base/clock.h"
-#include "engine/vllm.h"
 #include "obs/log.h"
 #include "sidecar/api/http.h"
+#include "sidecar/control/dial.h"
 #include "sidecar/flow/flow.h"
 
 #include <stdio.h>
@@ -102,7 +102,7 @@ struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
 	if (!lane) {
 		lane = kp_new(struct kp_lane);
 		lane->endpoint = kp_endpoint_ref(e);
-		lane->engine = kp_engine_vllm_create(l->loop, e->address, NULL);
+		lane->engine = kp_dial(l->gateway, l->loop, lane->endpoint);
 		lane->is_named = true;
 		l->lanes = kp_xrealloc(l->lanes, (l->n_lanes + 1) * sizeof(*l->lanes));
 		l->lanes[l->n_lanes++] = lane;
@@ -178,6 +178,33 @@ const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct 
 		return NULL;
 	}
 	return m;
+}
+
+struct engine_down {
+	struct kp_msg msg;
+	struct kp_gwloop *l;
+	struct kp_endpoint *e;
+	bool is_stalled;
+};
+
+static void on_engine_down(struct kp_msg *msg)
+{
+	struct engine_down *d = KP_CONTAINER(msg, struct engine_down, msg);
+	kp_list_each_safe (node, &d->l->flows) {
+		kp_flow_engine_down(KP_CONTAINER(node, struct kp_flow, link), d->e, d->is_stalled);
+	}
+	kp_endpoint_unref(d->e);
+	kp_mem_free(d);
+}
+
+void kp_gwloop_engine_down(struct kp_gwloop *l, struct kp_endpoint *e, bool is_stalled)
+{
+	struct engine_down *d = kp_new(struct engine_down);
+	*d = (struct engine_down){ .msg = { .run = on_engine_down },
+		.l = l,
+		.e = kp_endpoint_ref(e),
+		.is_stalled = is_stalled };
+	kp_mailbox_post(kp_loop_mailbox(l->loop), &d->msg);
 }
 
 /* --- drain and end --- */

@@ -1,5 +1,5 @@
 /* One loop thread of the gateway: its listeners, the snapshot it serves from, its connections to
-   engines, the requests in flight on it. Everything here is for that thread, except the two
+   engines, the requests in flight on it. Everything here is for that thread, except the
    functions that say "any thread". */
 #ifndef SIDECAR_GWLOOP_H
 #define SIDECAR_GWLOOP_H
@@ -44,6 +44,9 @@ int kp_gwloop_listen(struct kp_gwloop *l, const char *address, uint16_t *ret_por
 void kp_gwloop_start(struct kp_gwloop *l);
 /* Any thread: serve from this snapshot from now on (takes over the reference). */
 void kp_gwloop_publish(struct kp_gwloop *l, struct kp_snapshot *s);
+/* Any thread: the endpoint does not answer. Generations that wait for their first token there go
+   elsewhere; with is_stalled those under way that got nothing for a while end too. */
+void kp_gwloop_engine_down(struct kp_gwloop *l, struct kp_endpoint *e, bool is_stalled);
 /* Any thread: stop accepting, let requests finish; with cancel true: end them now. */
 void kp_gwloop_drain(struct kp_gwloop *l, bool cancel);
 /* Joins the thread and frees everything. */

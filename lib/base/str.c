@@ -3,6 +3,8 @@
    result is correctly rounded whatever the process locale is. */
 #include "base/str.h"
 
+#include "base/mem.h"
+
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -203,4 +205,12 @@ bool kp_str_f64(kp_str s, double *ret)
 	}
 	*ret = v;
 	return true;
+}
+
+char *kp_str_z(kp_str s)
+{
+	char *z = kp_xmalloc(s.n + 1);
+	memcpy(z, s.n ? s.p : "", s.n);
+	z[s.n] = '\0';
+	return z;
 }

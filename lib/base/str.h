@@ -17,10 +17,6 @@ typedef struct kp_str {
 #define KP_S_INIT(literal)                      \
 	{                                       \
 		"" literal, sizeof(literal) - 1 \
-	} /* in the initializer of a static table */
-#define KP_S_INIT(literal)                      \
-	{                                       \
-		"" literal, sizeof(literal) - 1 \
 	} /* in static initializers */
 #define KP_STR_NULL ((kp_str){ NULL, 0 })
 /* printf("%" KP_FMT, KP_ARG(s)): at most INT_MAX bytes. */
@@ -31,6 +27,8 @@ static inline kp_str kp_str_c(const char *z)
 {
 	return (kp_str){ z, z ? strlen(z) : 0 };
 }
+/* A C string of it, the caller's (kp_mem_free); cut at a NUL inside by whoever reads it. */
+char *kp_str_z(kp_str s) __attribute__((malloc, returns_nonnull));
 static inline kp_str kp_str_n(const void *p, size_t n)
 {
 	return (kp_str){ (const char *)p, n };

@@ -128,3 +128,10 @@ kp_str kp_addr_print(const struct sockaddr *sa, char buf[KP_ADDR_TEXT_MAX])
 	}
 	return kp_str_n(buf, (size_t)n);
 }
+
+bool kp_addr_is_loopback(const struct kp_addr *a)
+{
+	kp_str host = kp_str_c(a->host);
+	return a->is_unix || kp_str_eq(host, KP_S("localhost")) || kp_str_eq(host, KP_S("::1")) ||
+	       (a->socklen && kp_str_starts(host, KP_S("127.")));
+}

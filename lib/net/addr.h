@@ -23,6 +23,8 @@ struct kp_addr {
 
 /* INVALID_ARGUMENT names the text. */
 int kp_addr_parse(const char *text, struct kp_addr *ret, struct kp_err *err) KP_MUST_USE;
+/* A loopback address, "localhost" or a Unix socket: nothing leaves the machine. */
+bool kp_addr_is_loopback(const struct kp_addr *a);
 /* "1.2.3.4:80", "[::1]:80", "unix". */
 kp_str kp_addr_print(const struct sockaddr *sa, char buf[KP_ADDR_TEXT_MAX]);
 uint16_t kp_addr_port(const struct sockaddr *sa); /* 0 for a Unix socket */

@@ -6,21 +6,27 @@
    What the program does not name any more goes at once, with one exception: an endpoint that still
    serves a model which none of the program's endpoints serves yet stays until one does, at most
    LEAVE_NS. Else an edit that puts one engine in the place of another would fail the requests that
-   come before the new one has been asked what it is. */
+   come before the new one has been asked what it is.
+
+   An endpoint of another gateway is asked through that gateway, and seldom while it is routable:
+   each call says how it is, and N gateways must not poll M engines. */
 #include "sidecar/control/engines.h"
 
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "engine/vllm.h"
 #include "obs/log.h"
+#include "sidecar/control/dial.h"
+#include "sidecar/gwloop.h"
 
 #include <stdio.h>
 
 #define ASK_DEADLINE_NS       (3 * KP_NS_PER_S)
 #define TOKENIZER_DEADLINE_NS (60 * KP_NS_PER_S)
 #define HEALTHY_PERIOD_NS     (2 * KP_NS_PER_S)
+#define REMOTE_PERIOD_NS      (30 * KP_NS_PER_S) /* and half of it more, by chance */
 #define DOWN_PERIOD_NS        (500 * KP_NS_PER_MS)
+#define STALLED_NS            (10 * KP_NS_PER_S)
 #define LEAVE_NS              (10 * KP_NS_PER_S)
 
 struct engine;
@@ -35,6 +41,8 @@ struct endpoint {
 	bool has_info;                    /* since it last came up */
 	uint64_t connections;             /* of the probe, when it was asked what it serves */
 	uint32_t max_context, vocab_size; /* as it said, 0: not known */
+	int64_t down_ns;                  /* since when it does not answer, 0: it does */
+	bool is_stall_told;
 	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it
 			     does */
 	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
@@ -61,6 +69,7 @@ struct kp_engines {
 	void *arg;
 	KP_VEC(struct engine *)
 	engines;
+	struct kp_rng rng;
 	struct kp_defer let_go;
 	struct kp_timer leave; /* of the next endpoint that must go */
 };
@@ -97,7 +106,7 @@ static void set_state(struct endpoint *p, enum kp_endpoint_state state, const ch
 	if (before == state && !is_new_reason) {
 		return;
 	}
-	bool is_bad = state == KP_ENDPOINT_DOWN || (state != KP_ENDPOINT_ROUTABLE && why[0]);
+	bool is_bad = state == KP_ENDPOINT_DOWN || (state == KP_ENDPOINT_ANSWERING && why[0]);
 	kp_log(is_bad ? KP_LOG_WARN : KP_LOG_INFO, "engine", kp_f_z("engine", p->engine->name),
 		kp_f_z("address", p->shared->address),
 		kp_f_z("state", kp_endpoint_state_name(state)),
@@ -107,11 +116,36 @@ static void set_state(struct endpoint *p, enum kp_endpoint_state state, const ch
 	es->changed(es->arg);
 }
 
+/* Requests that wait for their first token there need not wait for the connection to be found dead;
+   those under way end when it has been silent for long. */
+static void tell_loops(struct endpoint *p)
+{
+	const struct kp_gateway *g = p->engine->owner->gateway;
+	int64_t now = kp_loop_now(p->engine->owner->loop);
+	bool is_first = !p->down_ns;
+	bool is_stalled = p->down_ns && now - p->down_ns >= STALLED_NS;
+	p->down_ns = is_first ? now : p->down_ns;
+	if (!is_first && (!is_stalled || p->is_stall_told)) {
+		return;
+	}
+	p->is_stall_told = is_stalled;
+	for (size_t i = 0; i < g->n_loops; i++) {
+		kp_gwloop_engine_down(g->loops[i], p->shared, is_stalled);
+	}
+}
+
 static void went_down(struct endpoint *p, const struct kp_err *status)
 {
+	bool drains = status->reason && kp_str_eq(kp_str_c(status->reason), KP_S("draining"));
 	p->is_asking = false;
 	p->has_info = false;
+	if (drains) {
+		set_state(p, KP_ENDPOINT_DRAINING, "");
+		ask_again_in(p, HEALTHY_PERIOD_NS);
+		return;
+	}
 	set_state(p, KP_ENDPOINT_DOWN, status->msg);
+	tell_loops(p);
 	if (!p->engine->text) {
 		snprintf(p->engine->why, sizeof(p->engine->why),
 			"engine `%s` does not answer: %.200s", p->engine->name, status->msg);
@@ -136,11 +170,17 @@ static void why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG])
 
 static void is_up(struct endpoint *p)
 {
+	struct kp_engines *es = p->engine->owner;
 	char why[KP_ERR_MSG];
 	p->is_asking = false;
+	p->is_stall_told = false;
+	p->down_ns = 0;
 	why_not_routable(p, why);
 	set_state(p, why[0] ? KP_ENDPOINT_ANSWERING : KP_ENDPOINT_ROUTABLE, why);
-	ask_again_in(p, HEALTHY_PERIOD_NS);
+	ask_again_in(p,
+		p->shared->is_own || why[0]
+			? HEALTHY_PERIOD_NS
+			: REMOTE_PERIOD_NS + (int64_t)kp_rng_below(&es->rng, REMOTE_PERIOD_NS / 2));
 }
 
 static void take_text(struct engine *e, struct kp_text_stack *text)
@@ -259,7 +299,7 @@ static void on_health(void *user, const struct kp_err *status)
 
 static void ask_health(struct endpoint *p)
 {
-	if (p->is_asking) {
+	if (p->is_asking || !p->probe) {
 		return;
 	}
 	p->is_asking = true;
@@ -281,18 +321,12 @@ void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint
 
 /* --- taking over a program --- */
 
-static char *dup_z(kp_str s)
-{
-	char *z = kp_xmalloc(s.n + 1);
-	memcpy(z, s.n ? s.p : "", s.n);
-	z[s.n] = '\0';
-	return z;
-}
-
 static void endpoint_destroy(struct kp_engines *es, struct endpoint *p)
 {
 	p->is_gone = true; /* questions under way end now, with CANCELLED */
-	p->probe->ops->destroy(p->probe);
+	if (p->probe) {
+		p->probe->ops->destroy(p->probe);
+	}
 	kp_timer_stop(es->loop, &p->timer);
 	kp_gauge_set(p->up, 0);
 	kp_endpoint_unref(p->shared);
@@ -317,23 +351,35 @@ static void engine_destroy(struct engine *e)
 	kp_mem_free(e);
 }
 
-static struct endpoint *endpoint_create(struct engine *e, const char *key, kp_str address)
+/* With manifests the gateway owns every endpoint; a program of the operator names the owner. */
+static bool is_ours(const struct kp_engines *es, const struct kp_program_endpoint *want)
 {
-	struct kp_metrics *m = e->owner->gateway->metrics;
+	const struct kp_config *c = &es->gateway->config;
+	return !c->control || (want->owner && kp_str_eq(want->owner->id, kp_str_c(c->id)));
+}
+
+static struct endpoint *endpoint_create(struct engine *e, const struct kp_program_engine *engine,
+	const struct kp_program_endpoint *want)
+{
+	struct kp_engines *es = e->owner;
+	struct kp_metrics *m = es->gateway->metrics;
 	struct endpoint *p = kp_new(struct endpoint);
-	char *z = dup_z(address);
-	const struct kp_label labels[] = { { "engine", kp_str_c(e->name) },
-		{ "address", address } };
+	const struct kp_label labels[] = { { "engine", engine->name },
+		{ "address", want->address } };
 	p->engine = e;
-	p->shared = kp_endpoint_create(key, z);
-	p->probe = kp_engine_vllm_create(e->owner->loop, z, NULL);
+	p->shared = kp_endpoint_create(
+		engine, want, is_ours(es, want), kp_str_c(es->gateway->config.node));
 	p->up = kp_metrics_gauge(
 		m, "kelpie_engine_up", "1 while the endpoint is routable.", labels, 2);
 	p->running = kp_metrics_gauge(m, "kelpie_engine_requests_running",
 		"Requests the engine says it runs.", labels, 2);
 	p->waiting = kp_metrics_gauge(m, "kelpie_engine_requests_waiting",
 		"Requests the engine says wait in its queue.", labels, 2);
-	kp_mem_free(z);
+	if (!p->shared->is_own && !p->shared->peer[0]) {
+		snprintf(p->why, sizeof(p->why), "no gateway is known to own it");
+		return p; /* nobody to ask */
+	}
+	p->probe = kp_dial(es->gateway, es->loop, p->shared);
 	ask_again_in(p, 0);
 	return p;
 }
@@ -415,25 +461,24 @@ static void leave(struct endpoint *p)
 }
 
 /* The endpoints the program names, then those that leave. Those that were there are kept, known by
- * their address: one that moves up in the list, because another was taken out, goes on serving. */
+ * address, owner and protocol: one that moves up in the list, because another was taken out, goes on
+ * serving. */
 static void apply_endpoints(struct engine *e, const struct kp_program_engine *want)
 {
 	KP_VEC(struct endpoint *)
 	next = { 0 };
 	for (size_t i = 0; i < want->n_endpoints; i++) {
+		const struct kp_program_endpoint *w = &want->endpoints[i];
 		struct endpoint *p = NULL;
-		char key[512];
-		snprintf(key, sizeof(key), "%s/%zu/%" KP_FMT, e->name, i,
-			KP_ARG(want->endpoints[i].address));
 		for (size_t k = 0; k < e->endpoints.n && !p; k++) {
 			const struct endpoint *old = e->endpoints.p[k];
-			if (old && kp_str_eq(kp_str_c(old->shared->address),
-					   want->endpoints[i].address)) {
+			if (old && kp_endpoint_is(old->shared, want, w, is_ours(e->owner, w),
+					   kp_str_c(e->owner->gateway->config.node))) {
 				p = kp_steal(e->endpoints.p[k]);
 				p->leave_ns = 0;
 			}
 		}
-		kp_vec_push(&next, p ? p : endpoint_create(e, key, want->endpoints[i].address));
+		kp_vec_push(&next, p ? p : endpoint_create(e, want, w));
 	}
 	for (size_t k = 0; k < e->endpoints.n; k++) {
 		if (e->endpoints.p[k]) {
@@ -481,22 +526,23 @@ static void apply_engine(struct kp_engines *es, const struct kp_program_engine *
 	if (!e) {
 		e = kp_new(struct engine);
 		e->owner = es;
-		e->name = dup_z(want->name);
-		e->path = want->tokenizer == KP_TOKENIZER_PATH ? dup_z(want->tokenizer_path) : NULL;
+		e->name = kp_str_z(want->name);
+		e->path = want->tokenizer == KP_TOKENIZER_PATH ? kp_str_z(want->tokenizer_path)
+							       : NULL;
 		snprintf(e->why, sizeof(e->why), "waiting for engine `%s`", e->name);
 		kp_vec_push(&es->engines, e);
 	}
 	e->keep = true;
 	kp_mem_free(e->pool);
 	kp_mem_free(e->model);
-	e->pool = dup_z(want->pool);
-	e->model = dup_z(want->model);
+	e->pool = kp_str_z(want->pool);
+	e->model = kp_str_z(want->model);
 	for (size_t i = 0; i < e->aliases.n; i++) {
 		kp_mem_free(e->aliases.p[i]);
 	}
 	e->aliases.n = 0;
 	for (size_t i = 0; i < want->n_aliases; i++) {
-		kp_vec_push(&e->aliases, dup_z(want->aliases[i]));
+		kp_vec_push(&e->aliases, kp_str_z(want->aliases[i]));
 	}
 	load_path(e);
 	apply_endpoints(e, want);
@@ -524,6 +570,7 @@ struct kp_engines *kp_engines_create(
 	struct kp_gateway *g, struct kp_loop *loop, void (*changed)(void *), void *arg)
 {
 	struct kp_engines *es = kp_new(struct kp_engines);
+	kp_rng_seed(&es->rng, (uint64_t)kp_now_ns());
 	es->gateway = g;
 	es->loop = loop;
 	es->changed = changed;

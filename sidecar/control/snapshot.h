@@ -4,43 +4,8 @@
 #ifndef SIDECAR_CONTROL_SNAPSHOT_H
 #define SIDECAR_CONTROL_SNAPSHOT_H
 
+#include "sidecar/control/endpoint.h"
 #include "sidecar/models/text_stack.h"
-
-#include <stdatomic.h>
-
-/* docs/ARCHITECTURE.md has the table of states. */
-enum kp_endpoint_state {
-	KP_ENDPOINT_DISCOVERED = 0, /* named by a manifest, not heard of yet */
-	KP_ENDPOINT_ANSWERING,      /* healthy, its model or tokenizer is not known yet */
-	KP_ENDPOINT_ROUTABLE,
-	KP_ENDPOINT_DOWN, /* was heard of, does not answer or is not healthy now */
-};
-const char *kp_endpoint_state_name(enum kp_endpoint_state s);
-
-/* One endpoint of an engine: namespace, engine, index, address. Shared by all loops and snapshots
- * that name it. */
-struct kp_endpoint {
-	struct kp_refcount ref;
-	char *key;        /* "default/demo/0/127.0.0.1:50051" */
-	char *address;    /* "127.0.0.1:50051" */
-	atomic_int state; /* enum kp_endpoint_state; the control thread writes it */
-	atomic_bool
-		suspected;    /* a call failed as if it were gone; the control thread will ask it */
-	atomic_int in_flight; /* generations running there through this gateway */
-	atomic_int penalty;   /* load that least_load adds for recent failures */
-	atomic_uint vocab_size; /* as the engine said, 0: not known */
-};
-struct kp_endpoint *kp_endpoint_create(const char *key, const char *address);
-struct kp_endpoint *kp_endpoint_ref(struct kp_endpoint *e);
-void kp_endpoint_unref(struct kp_endpoint *e);
-/* A call failed through the engine's fault; a health check passed; a call went well. */
-void kp_endpoint_blame(struct kp_endpoint *e);
-void kp_endpoint_forgive(struct kp_endpoint *e);
-void kp_endpoint_trust(struct kp_endpoint *e);
-static inline enum kp_endpoint_state kp_endpoint_state(const struct kp_endpoint *e)
-{
-	return (enum kp_endpoint_state)atomic_load_explicit(&e->state, memory_order_relaxed);
-}
 
 /* Engines of one pool that serve one model with one text stack: any of their endpoints may take a
  * prompt. */

@@ -19,7 +19,8 @@ enum {
 	KP_FLOW_OFFLOAD_BYTES = 128
 				<< 10, /* longer bodies are rendered and tokenized by a worker */
 	KP_FLOW_MAX_PROMPT_IDS = 4 << 20,
-	KP_FLOW_MAX_ATTEMPTS = 3,
+	KP_FLOW_MAX_ATTEMPTS = 3, /* of one choice that failed */
+	KP_FLOW_MAX_REFUSED = 8,  /* and how often gateways may turn it away besides */
 };
 
 struct kp_flow;
@@ -61,7 +62,8 @@ struct kp_choice {
 	struct kp_engine_call *call; /* NULL: not running */
 	struct kp_endpoint
 		*failed; /* the last one that did not take it, or NULL; compared, never followed */
-	unsigned attempts;
+	unsigned attempts; /* started on an engine, or on the way to one */
+	unsigned refused;  /* turned away by gateways before their engine saw it */
 	struct kp_detok detok;
 	struct kp_stop stop;
 	uint32_t n_tokens;
@@ -108,6 +110,8 @@ void kp_flow_run(struct kp_flow *f);
 /* Ends the turn with an error: an HTTP error when nothing was sent yet, else the encoder's error
  * event. */
 void kp_flow_fail(struct kp_flow *f, const struct kp_err *err);
+/* The endpoint does not answer (kp_gwloop_engine_down). */
+void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is_stalled);
 /* Ends the turn with this JSON, for APIs without an encoder. */
 void kp_flow_reply(struct kp_flow *f, kp_str json);
 /* The stream's callbacks. */

@@ -3,10 +3,13 @@
    goes wrong ends the turn with one error. */
 #include "sidecar/flow/flow.h"
 
+#include "base/clock.h"
 #include "obs/log.h"
 #include "sidecar/control/control.h"
 
 #include <stdio.h>
+
+#define SILENT_NS (5 * KP_NS_PER_S)
 
 static int start_choice(struct kp_choice *c, struct kp_err *err);
 
@@ -22,17 +25,69 @@ static bool is_engine_fault(const struct kp_err *err)
 	       err->code == KP_INTERNAL || err->code == KP_DATA_LOSS;
 }
 
+/* Another gateway turned it away before its engine saw it (engine/peer.h). */
+static bool is_refused(const struct kp_err *err, bool retryable)
+{
+	return retryable && err->reason;
+}
+
 /* As long as nothing came back: what the engine never took, and what it gave up before the first
    token, since a generation that nobody has seen can be made again. What it called its own fault
    may be the request's: that goes to one other engine at most. */
 static bool can_retry(const struct kp_choice *c, const struct kp_endpoint *e,
 	const struct kp_err *err, bool retryable)
 {
-	if (c->is_open || c->attempts >= KP_FLOW_MAX_ATTEMPTS) {
+	unsigned failed = c->attempts - c->refused;
+	if (c->is_open || failed >= KP_FLOW_MAX_ATTEMPTS || c->refused >= KP_FLOW_MAX_REFUSED) {
 		return false;
 	}
 	return retryable || err->code == KP_UNAVAILABLE ||
-	       (is_engine_fault(err) && c->attempts == 1 && kp_has_other(c->flow->revision, e));
+	       (is_engine_fault(err) && failed == 1 && kp_has_other(c->flow->revision, e));
+}
+
+/* What the end of a call says of its endpoint. */
+static void learn(struct kp_flow *f, struct kp_endpoint *e, const struct kp_err *err, bool refused)
+{
+	if (refused && kp_str_eq(kp_str_c(err->reason), KP_S("draining"))) {
+		kp_endpoint_turned_away(e);
+	}
+	if (err->code == KP_UNAVAILABLE || refused) {
+		kp_control_suspect(f->l->gateway->control, e);
+	}
+	if (refused) {
+		return; /* busy or leaving is no fault */
+	}
+	if (is_engine_fault(err)) {
+		kp_endpoint_blame(e);
+	} else if (err->code == KP_OK) {
+		kp_endpoint_trust(e);
+	}
+}
+
+/* The call is over. Tries again elsewhere where that is possible, else ends the turn. */
+static void settle(struct kp_choice *c, struct kp_endpoint *e, struct kp_err *err, bool retryable)
+{
+	struct kp_flow *f = c->flow;
+	if (f->is_over) {
+		return;
+	}
+	if (err->code == KP_OK && c->is_done) {
+		kp_choice_over(c);
+		return;
+	}
+	if (err->code == KP_OK) {
+		kp_err_set(err, KP_DATA_LOSS, "the engine ended without finishing choice %u",
+			c->index);
+	} else if (can_retry(c, e, err, retryable)) {
+		c->failed = e;
+		c->prompt->endpoint = NULL;
+		if (start_choice(c, err) == 0) {
+			return;
+		}
+	} else if (is_refused(err, retryable)) {
+		err->reason = "no_engine_available";
+	}
+	kp_flow_fail(f, err);
 }
 
 static void on_end(void *user, const struct kp_err *status, bool retryable)
@@ -42,35 +97,30 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	struct kp_lane *lane = kp_steal(c->lane);
 	struct kp_endpoint *e = lane->endpoint;
 	struct kp_err err = *status;
+	bool refused = is_refused(&err, retryable);
 	c->call = NULL;
+	c->refused += refused;
 	atomic_fetch_sub_explicit(&e->in_flight, 1, memory_order_relaxed);
-	if (err.code == KP_UNAVAILABLE) {
-		kp_control_suspect(f->l->gateway->control, e);
-	}
-	if (is_engine_fault(&err)) {
-		kp_endpoint_blame(e);
-	} else if (err.code == KP_OK) {
-		kp_endpoint_trust(e);
-	}
-	kp_lane_release(f->l, lane);
-	if (f->is_over) {
-		return;
-	}
-	if (err.code == KP_OK && c->is_done) {
-		kp_choice_over(c);
-		return;
-	}
-	if (err.code == KP_OK) {
-		kp_err_set(&err, KP_DATA_LOSS, "the engine ended without finishing choice %u",
-			c->index);
-	} else if (can_retry(c, e, &err, retryable)) {
-		c->failed = e;
-		c->prompt->endpoint = NULL;
-		if (start_choice(c, &err) == 0) {
-			return;
+	learn(f, e, &err, refused);
+	kp_lane_release(f->l, lane); /* e lives: the flow's snapshot has it */
+	settle(c, e, &err, retryable);
+}
+
+void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is_stalled)
+{
+	struct kp_err err;
+	bool is_silent = is_stalled && kp_loop_now(f->l->loop) - f->active_ns > SILENT_NS;
+	for (size_t i = 0; i < f->n_choices && !f->is_over; i++) {
+		struct kp_choice *c = &f->choices[i];
+		if (!c->lane || c->lane->endpoint != e || (c->is_open && !is_silent)) {
+			continue;
 		}
+		struct kp_endpoint *failed = c->lane->endpoint;
+		kp_choice_stop(c);
+		kp_err_set(&err, KP_UNAVAILABLE, "engine `%s` does not answer", failed->address);
+		kp_endpoint_blame(failed);
+		settle(c, failed, &err, true);
 	}
-	kp_flow_fail(f, &err);
 }
 
 static const struct kp_engine_sink sink = { on_delta, on_end };
@@ -93,9 +143,14 @@ static struct kp_sampling choice_sampling(const struct kp_choice *c)
 static int start_choice(struct kp_choice *c, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
+	struct kp_gateway *g = f->l->gateway;
 	struct kp_endpoint *e = c->prompt->endpoint;
 	if (!e || kp_endpoint_state(e) != KP_ENDPOINT_ROUTABLE) {
-		e = kp_pick(f->revision, f->l->gateway->config.routing, c->failed, &f->l->rng);
+		const struct kp_pick how = { .policy = g->config.routing,
+			.margin = g->config.locality_margin,
+			.leave_own = atomic_load_explicit(&g->draining, memory_order_relaxed),
+			.now_ns = kp_loop_now(f->l->loop) };
+		e = kp_pick(f->revision, &how, c->failed, &f->l->rng);
 	}
 	if (!e) {
 		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available",
@@ -111,6 +166,7 @@ static int start_choice(struct kp_choice *c, struct kp_err *err)
 		.ids = c->prompt->ids.p,
 		.n_ids = c->prompt->ids.n,
 		.sampling = &sampling,
+		.text_fingerprint = f->revision->text->fingerprint,
 		.deadline_ns = f->turn.deadline_ns,
 		.stream = true };
 	c->attempts++;

@@ -5,43 +5,50 @@
 
 const char *const kp_routing_policy_names[] = { "least_load", "round_robin", NULL };
 
-static bool is_candidate(const struct kp_endpoint *e, const struct kp_endpoint *avoid)
+static bool is_candidate(
+	const struct kp_endpoint *e, const struct kp_endpoint *avoid, bool leave_own)
 {
-	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
+	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE &&
+	       !(leave_own && e->is_own);
 }
 
-static size_t n_candidates(const struct kp_revision *r, const struct kp_endpoint *avoid)
+static size_t n_candidates(
+	const struct kp_revision *r, const struct kp_endpoint *avoid, bool leave_own)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
-		n += is_candidate(r->endpoints[i], avoid);
+		n += is_candidate(r->endpoints[i], avoid, leave_own);
 	}
 	return n;
 }
 
 bool kp_has_other(const struct kp_revision *r, const struct kp_endpoint *e)
 {
-	return n_candidates(r, e) > 0;
+	return n_candidates(r, e, false) > 0;
 }
 
-static struct kp_endpoint *least_load(
-	struct kp_revision *r, const struct kp_endpoint *avoid, struct kp_rng *rng)
+int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e)
+{
+	return kp_endpoint_load(e, how->now_ns) + (int)(how->margin * (unsigned)e->distance);
+}
+
+static struct kp_endpoint *least_load(const struct kp_revision *r, const struct kp_pick *how,
+	const struct kp_endpoint *avoid, bool leave_own, struct kp_rng *rng)
 {
 	struct kp_endpoint *best = NULL;
-	int best_load = 0;
+	int best_score = 0;
 	uint64_t ties = 0;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
 		struct kp_endpoint *e = r->endpoints[i];
-		if (!is_candidate(e, avoid)) {
+		if (!is_candidate(e, avoid, leave_own)) {
 			continue;
 		}
-		int load = atomic_load_explicit(&e->in_flight, memory_order_relaxed) +
-			   atomic_load_explicit(&e->penalty, memory_order_relaxed);
-		if (!best || load < best_load) {
+		int score = kp_pick_score(how, e);
+		if (!best || score < best_score) {
 			best = e;
-			best_load = load;
+			best_score = score;
 			ties = 1;
-		} else if (load == best_load &&
+		} else if (score == best_score &&
 			   kp_rng_below(rng, ++ties) ==
 				   0) { /* each of k equal ones with chance 1/k */
 			best = e;
@@ -50,28 +57,38 @@ static struct kp_endpoint *least_load(
 	return best;
 }
 
-static struct kp_endpoint *round_robin(struct kp_revision *r, const struct kp_endpoint *avoid)
+static struct kp_endpoint *round_robin(
+	struct kp_revision *r, const struct kp_endpoint *avoid, bool leave_own)
 {
 	unsigned from = atomic_fetch_add_explicit(&r->turn_counter, 1, memory_order_relaxed);
-	size_t n = n_candidates(r, avoid);
+	size_t n = n_candidates(r, avoid, leave_own);
 	if (n == 0) {
 		return NULL;
 	}
 	size_t k = from % n;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
-		if (is_candidate(r->endpoints[i], avoid) && k-- == 0) {
+		if (is_candidate(r->endpoints[i], avoid, leave_own) && k-- == 0) {
 			return r->endpoints[i];
 		}
 	}
 	return NULL; /* one went down between the two passes */
 }
 
-struct kp_endpoint *kp_pick(struct kp_revision *r, enum kp_routing_policy policy,
+static struct kp_endpoint *pick(struct kp_revision *r, const struct kp_pick *how,
+	const struct kp_endpoint *avoid, bool leave_own, struct kp_rng *rng)
+{
+	return how->policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid, leave_own)
+						   : least_load(r, how, avoid, leave_own, rng);
+}
+
+struct kp_endpoint *kp_pick(struct kp_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, struct kp_rng *rng)
 {
-	struct kp_endpoint *e =
-		policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid) : least_load(r, avoid, rng);
-	return e || !avoid ? e : kp_pick(r, policy, NULL, rng);
+	struct kp_endpoint *e = pick(r, how, avoid, how->leave_own, rng);
+	if (!e && how->leave_own) {
+		e = pick(r, how, avoid, false, rng);
+	}
+	return e || !avoid ? e : pick(r, how, NULL, false, rng);
 }
 
 struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng)
@@ -82,7 +99,7 @@ struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rn
 		return kp_model_text_revision(m);
 	}
 	for (size_t i = 0; i < m->n_revisions; i++) {
-		uint64_t n = m->revisions[i]->text ? n_candidates(m->revisions[i], NULL) : 0;
+		uint64_t n = m->revisions[i]->text ? n_candidates(m->revisions[i], NULL, false) : 0;
 		seen += n;
 		if (n && kp_rng_below(rng, seen) <
 				 n) { /* one of `seen` endpoints so far, uniformly */

@@ -1,5 +1,5 @@
-/* Which endpoint takes a generation: a pure function of a revision's endpoints, their counters and
- * a random number. */
+/* Which endpoint takes a generation: a pure function of a revision's endpoints, their counters, the
+ * time and a random number. */
 #ifndef SIDECAR_ROUTE_PICK_H
 #define SIDECAR_ROUTE_PICK_H
 
@@ -13,12 +13,19 @@ extern const char *const kp_routing_policy_names[]; /* by value, NULL behind the
  * endpoints; one with its text stack loaded when none has any. NULL: none is loaded. */
 struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng);
 
+struct kp_pick {
+	enum kp_routing_policy policy;
+	unsigned margin; /* least_load: so many requests more may run on an engine one step nearer
+			    (enum kp_distance) before a farther one is chosen */
+	bool leave_own;  /* this gateway drains: its own engines only when there is no other */
+	int64_t now_ns;  /* monotonic */
+};
 /* NULL: none is routable. `avoid`: an endpoint that just failed this request, chosen only when it
-   is the only one (may be NULL). least_load counts what runs through this gateway, ties are broken
-   by chance. */
-struct kp_endpoint *kp_pick(struct kp_revision *r, enum kp_routing_policy policy,
+   is the only one (may be NULL). least_load takes the lowest kp_pick_score, ties by chance. */
+struct kp_endpoint *kp_pick(struct kp_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, struct kp_rng *rng);
-
+/* kp_endpoint_load and the margin for its distance. */
+int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e);
 /* Is another endpoint than `e` routable? */
 bool kp_has_other(const struct kp_revision *r, const struct kp_endpoint *e);
 

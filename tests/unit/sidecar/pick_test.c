@@ -20,7 +20,8 @@ static int setup(void **state)
 	for (int i = 0; i < N; i++) {
 		char key[16];
 		snprintf(key, sizeof(key), "e%d", i);
-		struct kp_endpoint *e = kp_endpoint_create(key, "127.0.0.1:1");
+		struct kp_endpoint *e = kp_endpoint_create(&(struct kp_program_engine){ 0 },
+			&(struct kp_program_endpoint){ .address = kp_str_c(key) }, true, KP_S(""));
 		atomic_store(&e->state, (int)KP_ENDPOINT_ROUTABLE);
 		kp_revision_add_endpoint(rev, e);
 		kp_endpoint_unref(e);
@@ -43,9 +44,10 @@ static void count(enum kp_routing_policy policy, int rounds, int *counts)
 	struct kp_rng rng;
 	kp_rng_seed(&rng, 3);
 	for (int i = 0; i < rounds; i++) {
-		struct kp_endpoint *e = kp_pick(rev, policy, NULL, &rng);
+		struct kp_endpoint *e =
+			kp_pick(rev, &(struct kp_pick){ .policy = policy }, NULL, &rng);
 		assert_non_null(e);
-		counts[e->key[1] - '0']++;
+		counts[e->address[1] - '0']++;
 	}
 }
 
@@ -86,19 +88,74 @@ static void test_the_failed_one_is_avoided_unless_alone(void **state)
 	struct kp_rng rng;
 	kp_rng_seed(&rng, 9);
 	for (int i = 0; i < 100; i++) {
-		assert_ptr_not_equal(kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng),
+		assert_ptr_not_equal(
+			kp_pick(rev, &(struct kp_pick){ .policy = KP_ROUTE_LEAST_LOAD },
+				rev->endpoints[0], &rng),
 			rev->endpoints[0]);
-		assert_ptr_not_equal(kp_pick(rev, KP_ROUTE_ROUND_ROBIN, rev->endpoints[0], &rng),
+		assert_ptr_not_equal(
+			kp_pick(rev, &(struct kp_pick){ .policy = KP_ROUTE_ROUND_ROBIN },
+				rev->endpoints[0], &rng),
 			rev->endpoints[0]);
 	}
 	for (int i = 1; i < N; i++) {
 		atomic_store(&rev->endpoints[i]->state, (int)KP_ENDPOINT_ANSWERING);
 	}
-	assert_ptr_equal(
-		kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng), rev->endpoints[0]);
+	assert_ptr_equal(kp_pick(rev, &(struct kp_pick){ .policy = KP_ROUTE_LEAST_LOAD },
+				 rev->endpoints[0], &rng),
+		rev->endpoints[0]);
 	atomic_store(&rev->endpoints[0]->state, (int)KP_ENDPOINT_DOWN);
-	assert_null(kp_pick(rev, KP_ROUTE_LEAST_LOAD, rev->endpoints[0], &rng));
-	assert_null(kp_pick(rev, KP_ROUTE_ROUND_ROBIN, NULL, &rng));
+	assert_null(kp_pick(
+		rev, &(struct kp_pick){ .policy = KP_ROUTE_LEAST_LOAD }, rev->endpoints[0], &rng));
+	assert_null(kp_pick(rev, &(struct kp_pick){ .policy = KP_ROUTE_ROUND_ROBIN }, NULL, &rng));
+}
+
+/* Endpoint i becomes one of another gateway, at that distance. */
+static void move_away(int i, enum kp_distance distance)
+{
+	rev->endpoints[i]->is_own = distance == KP_DISTANCE_OWN;
+	rev->endpoints[i]->distance = distance;
+}
+
+static void test_the_nearer_one_is_taken_until_it_is_worse_by_the_margin(void **state)
+{
+	(void)state;
+	const struct kp_pick how = { .margin = 4, .now_ns = 1000 };
+	struct kp_rng rng;
+	kp_rng_seed(&rng, 1);
+	move_away(1, KP_DISTANCE_NODE);
+	move_away(2, KP_DISTANCE_POOL);
+	move_away(3, KP_DISTANCE_POOL);
+	for (int load = 0; load < 12; load++) {
+		atomic_store(&rev->endpoints[0]->in_flight, load);
+		struct kp_endpoint *e = kp_pick(rev, &how, NULL, &rng);
+		assert_true(load < 4   ? e == rev->endpoints[0]
+			    : load > 4 ? e == rev->endpoints[1]
+				       : e == rev->endpoints[0] || e == rev->endpoints[1]);
+	}
+	/* What others run there counts as long as the report is fresh. */
+	atomic_store(&rev->endpoints[0]->in_flight, 20);
+	atomic_store(&rev->endpoints[1]->in_flight, 1);
+	kp_endpoint_reported(rev->endpoints[1], 30, 1000);
+	assert_int_equal(kp_endpoint_load(rev->endpoints[1], 1000), 31);
+	struct kp_endpoint *e = kp_pick(rev, &how, NULL, &rng);
+	assert_true(e == rev->endpoints[2] || e == rev->endpoints[3]);
+	const struct kp_pick later = { .margin = 4, .now_ns = 1000 + 6000000000 };
+	assert_ptr_equal(kp_pick(rev, &later, NULL, &rng), rev->endpoints[1]);
+}
+
+static void test_a_draining_gateway_leaves_its_own_engines_while_there_is_another(void **state)
+{
+	(void)state;
+	const struct kp_pick how = { .margin = 4, .leave_own = true };
+	struct kp_rng rng;
+	kp_rng_seed(&rng, 1);
+	move_away(3, KP_DISTANCE_POOL);
+	atomic_store(&rev->endpoints[3]->in_flight, 100);
+	assert_ptr_equal(kp_pick(rev, &how, NULL, &rng), rev->endpoints[3]);
+	assert_true(kp_pick(rev, &how, rev->endpoints[3], &rng)->is_own);
+	kp_endpoint_turned_away(rev->endpoints[3]);
+	assert_int_equal(kp_endpoint_state(rev->endpoints[3]), KP_ENDPOINT_DRAINING);
+	assert_true(kp_pick(rev, &how, NULL, &rng)->is_own);
 }
 
 static void test_names_are_found_and_nothing_else(void **state)
@@ -122,6 +179,12 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			test_the_failed_one_is_avoided_unless_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_the_nearer_one_is_taken_until_it_is_worse_by_the_margin, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_draining_gateway_leaves_its_own_engines_while_there_is_another,
+			setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			test_names_are_found_and_nothing_else, setup, teardown),
 	};

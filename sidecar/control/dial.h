@@ -1,0 +1,13 @@
+/* From an endpoint to the kp_engine that reaches it: the engine itself when it is our own, its owner's
+   peer port when it is another gateway's. */
+#ifndef SIDECAR_CONTROL_DIAL_H
+#define SIDECAR_CONTROL_DIAL_H
+
+#include "core/engine.h"
+#include "sidecar/control/endpoint.h"
+#include "sidecar/gateway.h"
+
+/* On the loop's thread; connects with the first call. `e` must live as long as the engine. */
+struct kp_engine *kp_dial(struct kp_gateway *g, struct kp_loop *loop, struct kp_endpoint *e);
+
+#endif
