@@ -12,19 +12,20 @@
 
 enum { TIMEOUT_DIGITS_MAX = 99999999, RESERVE_MAX = 256 << 10 };
 
+static const struct {
+	int64_t ns;
+	char unit;
+} units[] = {
+	{ 1, 'n' },
+	{ KP_NS_PER_US, 'u' },
+	{ KP_NS_PER_MS, 'm' },
+	{ KP_NS_PER_S, 'S' },
+	{ KP_NS_PER_S * 60, 'M' },
+	{ KP_NS_PER_S * 3600, 'H' },
+};
+
 size_t kp_grpc_timeout(int64_t ns, char out[KP_GRPC_TIMEOUT_MAX])
 {
-	static const struct {
-		int64_t ns;
-		char unit;
-	} units[] = {
-		{ 1, 'n' },
-		{ KP_NS_PER_US, 'u' },
-		{ KP_NS_PER_MS, 'm' },
-		{ KP_NS_PER_S, 'S' },
-		{ KP_NS_PER_S * 60, 'M' },
-		{ KP_NS_PER_S * 3600, 'H' },
-	};
 	ns = KP_MAX(ns, 1);
 	size_t u = 0;
 	while (u + 1 < KP_LEN(units) && (ns - 1) / units[u].ns + 1 > TIMEOUT_DIGITS_MAX) {
@@ -43,6 +44,26 @@ size_t kp_grpc_timeout(int64_t ns, char out[KP_GRPC_TIMEOUT_MAX])
 	return n + 1;
 }
 
+bool kp_grpc_timeout_parse(kp_str value, int64_t *ret_ns)
+{
+	uint64_t v;
+	if (value.n < 2 || value.n > KP_GRPC_TIMEOUT_MAX ||
+		!kp_str_u64(kp_str_sub(value, 0, value.n - 1), TIMEOUT_DIGITS_MAX, &v)) {
+		return false;
+	}
+	for (size_t u = 0; u < KP_LEN(units); u++) {
+		if (units[u].unit == value.p[value.n - 1]) {
+			int64_t ns;
+			if (__builtin_mul_overflow((int64_t)v, units[u].ns, &ns)) {
+				ns = INT64_MAX;
+			}
+			*ret_ns = KP_MIN(ns, INT64_MAX / 2);
+			return true;
+		}
+	}
+	return false;
+}
+
 static int hex_digit(char c)
 {
 	if (kp_is_digit(c)) {
@@ -50,6 +71,20 @@ static int hex_digit(char c)
 	}
 	c = kp_lower(c);
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void kp_grpc_percent_encode(struct kp_buf *b, kp_str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+		if (c < 0x20 || c > 0x7e || c == '%') {
+			kp_buf_addc(b, '%');
+			kp_buf_addc(b, "0123456789ABCDEF"[c >> 4]);
+			kp_buf_addc(b, "0123456789ABCDEF"[c & 15]);
+		} else {
+			kp_buf_addc(b, (char)c);
+		}
+	}
 }
 
 void kp_grpc_percent_decode(struct kp_buf *b, kp_str s)
@@ -75,6 +110,24 @@ enum kp_code kp_grpc_status(kp_str value)
 {
 	uint64_t v;
 	return kp_str_u64(value, KP_UNAUTHENTICATED, &v) ? (enum kp_code)v : KP_UNKNOWN;
+}
+
+unsigned kp_grpc_status_of(enum kp_code code)
+{
+	switch ((int)code) {
+	case KP_CONFLICT:
+		return KP_ABORTED;
+	case KP_GONE:
+		return KP_NOT_FOUND;
+	case KP_TOO_LARGE:
+		return KP_RESOURCE_EXHAUSTED;
+	case KP_METHOD_NOT_ALLOWED:
+		return KP_UNIMPLEMENTED;
+	case KP_UNSUPPORTED_MEDIA:
+		return KP_INVALID_ARGUMENT;
+	default:
+		return code <= KP_UNAUTHENTICATED ? (unsigned)code : KP_UNKNOWN;
+	}
 }
 
 enum kp_code kp_grpc_code_of_http(int http_status)

@@ -1,5 +1,5 @@
 /* The pure parts of gRPC over HTTP/2 (grpc/grpc: doc/PROTOCOL-HTTP2.md, doc/http-grpc-status-mapping.md): small codecs and tables, and the cutting of
-   a byte stream into length-prefixed messages. No socket, no clock, no session; any thread. Used by the client (grpc_session.c). */
+   a byte stream into length-prefixed messages. No socket, no clock, no session; any thread. Used by the client (grpc_session.c) and the server (grpc_server.c). */
 #ifndef KP_NET_GRPC_WIRE_H
 #define KP_NET_GRPC_WIRE_H
 
@@ -13,11 +13,18 @@ enum {
 /* Value of grpc-timeout: at most eight digits and a unit, rounded up to it (never shorter than asked). Returns its length; ns <= 0 counts as 1. */
 size_t kp_grpc_timeout(int64_t ns, char out[KP_GRPC_TIMEOUT_MAX]);
 
+/* The way back, strictly: one to eight digits and a unit of HMSmun, nothing else. What does not fit is INT64_MAX / 2. */
+bool kp_grpc_timeout_parse(kp_str value, int64_t *ret_ns);
+
+/* grpc-message: bytes -> "%C3%A9"; printable ASCII but '%' stays. */
+void kp_grpc_percent_encode(struct kp_buf *b, kp_str s);
 /* grpc-message: "%C3%A9" -> bytes, then made valid UTF-8 (U+FFFD for what is not). A '%' without two hex digits stands for itself. */
 void kp_grpc_percent_decode(struct kp_buf *b, kp_str s);
 
 /* grpc-status as text; what is not 0..16 is UNKNOWN. */
 enum kp_code kp_grpc_status(kp_str value);
+/* The number to send for a code of ours: its own, or the nearest of gRPC's 0..16. */
+unsigned kp_grpc_status_of(enum kp_code code);
 /* For an answer that carries no grpc-status. */
 enum kp_code kp_grpc_code_of_http(int http_status);
 /* For RST_STREAM and GOAWAY; NO_ERROR counts as INTERNAL, since a call that ended well does not ask. */

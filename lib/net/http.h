@@ -21,6 +21,7 @@ struct kp_http_request {
 	size_t n_headers;
 	int64_t content_length; /* -1: none given */
 	int version;            /* 10, 11, 20 */
+	bool te_trailers;       /* HTTP/2: "te: trailers" came */
 	bool tls;
 	kp_str peer; /* "127.0.0.1:54321" */
 };

@@ -225,8 +225,10 @@ static void respond(struct kp_stream *s, int status, const struct kp_header *hea
 	if (status == 100) {
 		nghttp2_submit_headers(h->ng, NGHTTP2_FLAG_NONE, s->id, NULL, nv, k, NULL);
 	} else {
-		nv[k++] = nv_of(KP_S("date"), kp_http_server_date(s->hc->server));
-		if (content_length >= 0 && status != 204 && status != 304) {
+		if (!s->bare) {
+			nv[k++] = nv_of(KP_S("date"), kp_http_server_date(s->hc->server));
+		}
+		if (content_length >= 0 && !s->bare && status != 204 && status != 304) {
 			int m = snprintf(length, sizeof(length), "%lld", (long long)content_length);
 			nv[k++] = nv_of(KP_S("content-length"), kp_str_n(length, (size_t)m));
 		}
@@ -288,7 +290,7 @@ static void finish(struct kp_stream *s, const struct kp_header *trailers, size_t
 
 static void abort_stream(struct kp_stream *s)
 {
-	reset(s, NGHTTP2_INTERNAL_ERROR);
+	reset(s, s->cancel ? NGHTTP2_CANCEL : NGHTTP2_INTERNAL_ERROR);
 }
 
 static size_t queued(const struct kp_stream *s)
@@ -554,11 +556,6 @@ static int on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void 
 
 /* ---- the session ---- */
 
-static void end(struct kp_http2 *h, enum kp_http_end how, enum kp_stream_end why)
-{
-	kp_http_conn_end(h->hc, how, why);
-}
-
 static void pump(struct kp_defer *d)
 {
 	struct kp_http2 *h = KP_CONTAINER(d, struct kp_http2, defer);
@@ -572,7 +569,7 @@ static void pump(struct kp_defer *d)
 			return;
 		}
 		if (rc != 0) {
-			end(h, KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
+			kp_http_conn_end(h->hc, KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
 			return;
 		}
 		if (kp_list_empty(&h->work)) {
@@ -584,7 +581,8 @@ static void pump(struct kp_defer *d)
 	}
 	bool over = !nghttp2_session_want_read(h->ng) && !nghttp2_session_want_write(h->ng);
 	if (over || (h->goaway_sent && h->n_streams == 0 && !nghttp2_session_want_write(h->ng))) {
-		end(h, KP_HTTP_FINISH, h->flooded ? KP_STREAM_PROTOCOL : KP_STREAM_FINISHED);
+		kp_http_conn_end(h->hc, KP_HTTP_FINISH,
+			h->flooded ? KP_STREAM_PROTOCOL : KP_STREAM_FINISHED);
 	} else if (!kp_list_empty(&h->work)) {
 		later(h);
 	}
@@ -606,7 +604,7 @@ static void input(struct kp_http_conn *hc, kp_str bytes)
 		/* What there is to say (GOAWAY) goes out with the last flush. */
 		nghttp2_session_send(h->ng);
 		if (!hc->dead) {
-			end(h, KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
+			kp_http_conn_end(h->hc, KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
 		}
 		return;
 	}
@@ -616,7 +614,7 @@ static void input(struct kp_http_conn *hc, kp_str bytes)
 static void eof(struct kp_http_conn *hc)
 {
 	bool quiet = hc->h2->n_streams == 0;
-	end(hc->h2, quiet ? KP_HTTP_FINISH : KP_HTTP_CLOSE,
+	kp_http_conn_end(hc, quiet ? KP_HTTP_FINISH : KP_HTTP_CLOSE,
 		quiet ? KP_STREAM_FINISHED : KP_STREAM_CLIENT_GONE);
 }
 
@@ -677,7 +675,7 @@ static int64_t check(struct kp_http_conn *hc, int64_t now)
 	if ((blocked && now - blocked >= l->write_timeout_ns) ||
 		(h->head_ns && now - h->head_ns >= l->head_timeout_ns)) {
 		kp_http_count(&hc->server->counters.refused[KP_HTTP_REFUSED_SLOW], 1);
-		end(h, KP_HTTP_ABORT, KP_STREAM_TIMEOUT);
+		kp_http_conn_end(h->hc, KP_HTTP_ABORT, KP_STREAM_TIMEOUT);
 		return 0;
 	}
 	if (h->head_ns) {

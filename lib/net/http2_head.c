@@ -69,7 +69,9 @@ static struct kp_refusal take_field(
 		if (!kp_str_ieq(x.value, KP_S("100-continue"))) {
 			return kp_refuse(417, "the only expectation met is 100-continue");
 		}
-	} else if (!kp_str_eq(x.name, KP_S("te"))) {
+	} else if (kp_str_eq(x.name, KP_S("te"))) {
+		r->te_trailers = true; /* nghttp2 lets no other value through */
+	} else {
 		headers[r->n_headers++] = x;
 	}
 	return ok;

@@ -30,6 +30,8 @@ struct kp_stream {
 	bool chunked;  /* HTTP/1.1: the answer is sent in chunks */
 	/* HTTP/2 */
 	bool whole;    /* respond comes from kp_stream_reply */
+	bool bare;     /* respond adds neither date nor content-length */
+	bool cancel;   /* abort says CANCEL, not INTERNAL_ERROR */
 	bool deferred; /* nghttp2 waits for data of this stream */
 	bool end_sent;
 	bool ended; /* nghttp2 has closed it */
@@ -106,6 +108,8 @@ struct kp_http_server {
 	struct kp_head_limits head_limits;
 	struct kp_tls_context *tls;
 	struct kp_http_handler handler;
+	/* NULL, or the chance to answer in another form what the server itself refuses; false: not taken. */
+	bool (*refuse)(struct kp_stream *s, int status, const char *text);
 	struct kp_list conns, listeners;
 	size_t n_conns, n_unfreed, n_listeners;
 	int reserve_fd; /* given up for a moment when descriptors run out */
@@ -161,6 +165,9 @@ enum kp_http_end {
 void kp_http_conn_end(struct kp_http_conn *hc, enum kp_http_end how, enum kp_stream_end why);
 /* A connection without a socket: what the server sends is appended to sink. For tests and fuzzing. */
 struct kp_conn *kp_http_server_memory(struct kp_http_server *s, struct kp_buf *sink);
+/* The HTTP server below a gRPC server, for the same. */
+struct kp_grpc_server;
+struct kp_http_server *kp_grpc_server_http(struct kp_grpc_server *s);
 
 /* stream.c */
 struct kp_stream *kp_stream_new(struct kp_http_conn *hc, size_t extra); /* NULL: no memory */

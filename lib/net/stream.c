@@ -142,6 +142,9 @@ void kp_stream_refuse(struct kp_stream *s, int status, const char *text, enum kp
 		kp_stream_abort(s);
 		return;
 	}
+	if (hc->server->refuse && hc->server->refuse(s, status, text)) {
+		return;
+	}
 	char body[256];
 	int n = snprintf(body, sizeof(body),
 		"{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":\"%s\"}}",

@@ -37,6 +37,66 @@ static void timeouts_have_at_most_eight_digits(void **state)
 	assert_str_lit(kp_str_n(out, n), "2562048H");
 }
 
+static void timeouts_are_read_strictly(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} good[] = { { "0n", 0 }, { "1n", 1 }, { "00000007u", 7000 }, { "30m", 30 * KP_NS_PER_MS },
+		{ "99999999S", 99999999 * KP_NS_PER_S }, { "2M", 120 * KP_NS_PER_S },
+		{ "3H", 10800 * KP_NS_PER_S }, { "99999999H", INT64_MAX / 2 } };
+	static const char *const bad[] = { "", "1", "S", "1s", " 1S", "1 S", "1S ", "-1S", "+1S",
+		"1.5S", "123456789n", "0x1S", "1SS", "1h" };
+	int64_t ns;
+	for (size_t i = 0; i < KP_LEN(good); i++) {
+		assert_true(kp_grpc_timeout_parse(kp_str_c(good[i].text), &ns));
+		assert_int_equal(ns, good[i].ns);
+	}
+	for (size_t i = 0; i < KP_LEN(bad); i++) {
+		assert_false(kp_grpc_timeout_parse(kp_str_c(bad[i]), &ns));
+	}
+	/* What we send we read, never as less than was asked. */
+	for (int64_t asked = 1; asked < INT64_MAX / 8; asked *= 7) {
+		char text[KP_GRPC_TIMEOUT_MAX];
+		assert_true(
+			kp_grpc_timeout_parse(kp_str_n(text, kp_grpc_timeout(asked, text)), &ns));
+		assert_true(ns >= asked && ns - asked <= asked / 100 + 1);
+	}
+}
+
+static void messages_are_percent_encoded(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 5000);
+	kp_grpc_percent_encode(&b, KP_S("caf\xc3\xa9 100%\n~\x7f"));
+	assert_str_lit(kp_buf_str(&b), "caf%C3%A9 100%25%0A~%7F");
+	KP_AUTO(buf) struct kp_buf all, back;
+	kp_buf_init(&all, 5000);
+	kp_buf_init(&back, 5000);
+	for (int c = 1; c < 128; c++) {
+		kp_buf_addc(&all, (char)c);
+	}
+	kp_buf_reset(&b);
+	kp_grpc_percent_encode(&b, kp_buf_str(&all));
+	kp_grpc_percent_decode(&back, kp_buf_str(&b));
+	assert_str(kp_buf_str(&back), kp_buf_str(&all));
+}
+
+static void codes_of_ours_are_sent_as_the_nearest(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i <= 16; i++) {
+		assert_int_equal(kp_grpc_status_of((enum kp_code)i), i);
+	}
+	assert_int_equal(kp_grpc_status_of(KP_CONFLICT), KP_ABORTED);
+	assert_int_equal(kp_grpc_status_of(KP_GONE), KP_NOT_FOUND);
+	assert_int_equal(kp_grpc_status_of(KP_TOO_LARGE), KP_RESOURCE_EXHAUSTED);
+	assert_int_equal(kp_grpc_status_of(KP_METHOD_NOT_ALLOWED), KP_UNIMPLEMENTED);
+	assert_int_equal(kp_grpc_status_of(KP_UNSUPPORTED_MEDIA), KP_INVALID_ARGUMENT);
+}
+
 static void percent(const char *in, kp_str want)
 {
 	KP_AUTO(buf) struct kp_buf b;
@@ -324,6 +384,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(timeouts_have_at_most_eight_digits),
+		cmocka_unit_test(timeouts_are_read_strictly),
+		cmocka_unit_test(messages_are_percent_encoded),
+		cmocka_unit_test(codes_of_ours_are_sent_as_the_nearest),
 		cmocka_unit_test(messages_are_percent_decoded),
 		cmocka_unit_test(statuses_outside_the_table_are_unknown),
 		cmocka_unit_test(http_and_h2_codes_map_as_grpc_says),
