@@ -1,13 +1,10 @@
-/* Errors as OpenAI shapes them, on every listener: {"error":{"message","type","param","code"}} with
- * the status of the code table (base/err.h). */
+/* Errors as answers: kp_json_w_err (json/write.h) with the status of the code table (base/err.h). */
 #ifndef SIDECAR_ERRORS_H
 #define SIDECAR_ERRORS_H
 
 #include "base/buf.h"
 #include "net/server.h"
 
-/* {"error":{...}} */
-void kp_error_json(struct kp_buf *out, const struct kp_err *err);
 /* The whole answer; retryable ones carry Retry-After. Faults of ours (5xx) keep their message: it
  * names operands, never prompt text. */
 void kp_error_reply(struct kp_stream *s, const struct kp_err *err);

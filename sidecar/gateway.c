@@ -115,7 +115,7 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 		g->n_loops++;
 	}
 	kp_metrics_watch(g);
-	if (listen_all(g, err) || kp_admin_start(g, g->config.admin_listen, &g->admin, err)) {
+	if (listen_all(g, err) || kp_gateway_admin_start(g, &g->admin, err)) {
 		return -1;
 	}
 	kp_log(KP_LOG_INFO, "admin listening", kp_f_int("port", kp_admin_port(g->admin)));

@@ -156,3 +156,25 @@ void kp_json_w_f32(struct kp_buf *b, float v)
 {
 	number(b, (double)v, true);
 }
+
+static void str_or_null(struct kp_buf *b, const char *z)
+{
+	if (z && z[0]) {
+		kp_json_w_str(b, kp_str_c(z));
+	} else {
+		kp_buf_lit(b, "null");
+	}
+}
+
+void kp_json_w_err(struct kp_buf *b, const struct kp_err *err)
+{
+	kp_buf_lit(b, "{\"error\":{\"message\":");
+	kp_json_w_str(b, kp_str_c(err->msg));
+	kp_buf_lit(b, ",\"type\":");
+	kp_json_w_str(b, kp_str_c(kp_code_openai_type(err->code)));
+	kp_buf_lit(b, ",\"param\":");
+	str_or_null(b, err->param);
+	kp_buf_lit(b, ",\"code\":");
+	str_or_null(b, err->reason);
+	kp_buf_lit(b, "}}");
+}

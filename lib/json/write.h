@@ -14,5 +14,8 @@ void kp_json_w_esc(struct kp_buf *b, kp_str s);
 void kp_json_w_f64(struct kp_buf *b, double v);
 /* The shortest decimal that reads back as the same float, in the same style. */
 void kp_json_w_f32(struct kp_buf *b, float v);
+/* An error as OpenAI shapes it, on every listener: {"error":{"message","type","param","code"}}. `code` is
+   the machine word of the error, or null; `param` the input that is wrong, or null. */
+void kp_json_w_err(struct kp_buf *b, const struct kp_err *err);
 
 #endif

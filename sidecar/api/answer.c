@@ -54,7 +54,7 @@ void kp_put_finish(struct kp_buf *out, const struct kp_event *finish)
 void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err)
 {
 	kp_buf_lit(out, "data: ");
-	kp_error_json(out, err);
+	kp_json_w_err(out, err);
 	kp_buf_lit(out, "\n\n");
 }
 
