@@ -16,6 +16,9 @@ struct kp_program_gateway {
 	kp_str id;   /* what its certificate says */
 	kp_str peer; /* "10.0.0.7:8443", where its peer port listens */
 	kp_str node; /* "" not known */
+	/* What it says it owns: "default/demo" (every endpoint of the engine), "default/demo/0". */
+	const kp_str *own;
+	size_t n_own;
 };
 struct kp_program_endpoint {
 	kp_str address;                         /* "127.0.0.1:50051", once per engine */

@@ -1,0 +1,131 @@
+/* Who owns which endpoint, and what is said of claims that do not hold. */
+#include "tests/unit/control/common.h"
+
+#define CLAIMS(...) \
+	(const kp_str[]){ __VA_ARGS__ }, sizeof((const kp_str[]){ __VA_ARGS__ }) / sizeof(kp_str)
+
+static struct kp_program *decide(
+	const struct kp_program_gateway *gateways, size_t n, struct kp_buf *said)
+{
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_program *p = test_program(TWO_ENGINES), *owned = NULL;
+	const struct kp_claim_problem *problems = NULL;
+	size_t n_problems = 0;
+	assert_int_equal(
+		kp_program_with_owners(p, gateways, n, &owned, &problems, &n_problems, &err), 0);
+	kp_program_destroy(p); /* the result stands alone */
+	kp_buf_init(said, 1 << 20);
+	for (size_t i = 0; i < n_problems; i++) {
+		kp_claim_problem_write(&problems[i], said);
+		kp_buf_addc(said, '\n');
+	}
+	return owned;
+}
+static void assert_owner(const struct kp_program *p, size_t engine, size_t endpoint, const char *id)
+{
+	const struct kp_program_gateway *g = p->engines[engine].endpoints[endpoint].owner;
+	assert_str(g ? g->id : KP_S(""), kp_str_c(id));
+}
+
+static void test_nobody(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf said;
+	struct kp_program *p = decide(NULL, 0, &said);
+	assert_owner(p, 0, 0, "");
+	assert_int_equal(p->n_gateways, 0);
+	assert_str_lit(kp_buf_str(&said), "");
+	kp_program_destroy(p);
+}
+
+/* One endpoint beats the whole engine, whatever the ids; that is no conflict. */
+static void test_exact_beats_engine(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf said;
+	const struct kp_program_gateway g[] = {
+		{ KP_S("z"), KP_S(""), KP_S(""), CLAIMS(KP_S("default/demo/1")) },
+		{ KP_S("a"), KP_S(""), KP_S(""), CLAIMS(KP_S("default/demo")) },
+	};
+	struct kp_program *p = decide(g, 2, &said);
+	assert_owner(p, 0, 0, "a");
+	assert_owner(p, 0, 1, "z");
+	assert_owner(p, 0, 2, "a");
+	assert_owner(p, 1, 0, "");
+	assert_str_lit(kp_buf_str(&said), "");
+	kp_program_destroy(p);
+}
+
+static void test_conflicts(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf said;
+	const struct kp_program_gateway g[] = {
+		{ KP_S("c"), KP_S(""), KP_S(""), CLAIMS(KP_S("default/demo")) },
+		{ KP_S("b"), KP_S(""), KP_S(""),
+			CLAIMS(KP_S("default/demo"), KP_S("default/demo-b/0")) },
+		{ KP_S("a"), KP_S(""), KP_S(""),
+			CLAIMS(KP_S("default/demo/0"), KP_S("default/demo-b/0")) },
+	};
+	struct kp_program *p = decide(g, 3, &said);
+	assert_owner(p, 0, 0, "a");
+	assert_owner(p, 0, 1, "b");
+	assert_owner(p, 0, 2, "b");
+	assert_owner(p, 1, 0, "a");
+	assert_str_lit(kp_buf_str(&said),
+		"gateway `b` claims `default/demo-b/0`: gateway `a` has `default/demo-b/host.name:50051` by an equal claim\n"
+		"gateway `c` claims `default/demo`: gateway `b` has `default/demo/[::1]:2` by an equal claim\n");
+	kp_program_destroy(p);
+}
+
+static void test_claims_on_nothing(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf said;
+	const struct kp_program_gateway g[] = {
+		{ KP_S("a"), KP_S(""), KP_S(""),
+			CLAIMS(KP_S("default/demo/3"), KP_S("default/nope"), KP_S("demo"), KP_S(""),
+				KP_S("default/demo/x"), KP_S("default/demo/"), KP_S("default//0"),
+				KP_S("default/demo/0/0"), KP_S("default/demo/-1"),
+				KP_S("default/demo/99999999999")) },
+	};
+	struct kp_program *p = decide(g, 1, &said);
+	assert_owner(p, 0, 0, "");
+	assert_str_lit(kp_buf_str(&said),
+		"gateway `a` claims ``: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `a` claims `default//0`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `a` claims `default/demo/`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `a` claims `default/demo/-1`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `a` claims `default/demo/0/0`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `a` claims `default/demo/3`: there is no such endpoint\n"
+		"gateway `a` claims `default/demo/99999999999`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `a` claims `default/demo/x`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `a` claims `default/nope`: there is no such endpoint\n"
+		"gateway `a` claims `demo`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n");
+	kp_program_destroy(p);
+}
+
+static void test_same_id_twice(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	const struct kp_program_gateway g[] = { { .id = KP_S("a") }, { .id = KP_S("a") } };
+	struct kp_program *p = test_program(TWO_ENGINES), *owned = NULL;
+	const struct kp_claim_problem *problems;
+	size_t n;
+	assert_int_equal(kp_program_with_owners(p, g, 2, &owned, &problems, &n, &err), -1);
+	assert_string_equal(err.msg, "decide owners: gateway `a` is there twice");
+	kp_program_destroy(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_exact_beats_engine),
+		cmocka_unit_test(test_conflicts),
+		cmocka_unit_test(test_claims_on_nothing),
+		cmocka_unit_test(test_same_id_twice),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
