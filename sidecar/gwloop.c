@@ -38,6 +38,7 @@ int kp_gwloop_create(
 	l->scratch = kp_token_scratch_create(SCRATCH_BYTES);
 	kp_rng_seed(&l->rng, (uint64_t)kp_now_ns() + index);
 	kp_list_init(&l->flows);
+	kp_explain_ring_init(&l->explain);
 	kp_buf_init(&l->scratch_buf, ANSWER_BYTES);
 	const struct kp_http_limits limits = { .max_body_bytes = g->config.max_body_bytes,
 		.max_connections = max_connections(g) };
@@ -273,5 +274,6 @@ void kp_gwloop_destroy(struct kp_gwloop *l)
 	kp_mem_free(l->lanes);
 	kp_token_scratch_destroy(l->scratch);
 	kp_buf_fini(&l->scratch_buf);
+	kp_explain_ring_fini(&l->explain);
 	kp_mem_free(l);
 }

@@ -6,6 +6,7 @@
 
 #include "core/engine.h"
 #include "sidecar/gateway.h"
+#include "sidecar/route/explain.h"
 
 #include <pthread.h>
 
@@ -27,7 +28,8 @@ struct kp_gwloop {
 	size_t n_lanes;
 	struct kp_token_scratch *scratch;
 	struct kp_rng rng;
-	struct kp_list flows; /* requests in flight */
+	struct kp_explain_ring explain; /* any thread may look something up in it */
+	struct kp_list flows;           /* requests in flight */
 	size_t n_flows;
 	struct kp_buf scratch_buf; /* for the answer bytes of one engine message */
 	struct kp_defer sweep;     /* frees lanes nobody needs */

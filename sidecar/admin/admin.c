@@ -1,6 +1,8 @@
 /* DESIGN: a table of routes; ctx is the gateway. */
 #include "sidecar/admin/admin.h"
 
+#include "obs/log.h"
+#include "sidecar/admin/explain.h"
 #include "sidecar/control/control.h"
 #include "sidecar/version.h"
 
@@ -44,8 +46,22 @@ static struct kp_admin_answer version(
 	return (struct kp_admin_answer){ .status = 200, .type = "application/json" };
 }
 
+/* For a preStop hook, which can only GET: from now on new work goes elsewhere. */
+static struct kp_admin_answer drain(
+	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
+{
+	struct kp_gateway *g = ctx;
+	(void)query;
+	if (!atomic_exchange(&g->draining, true)) {
+		kp_log(KP_LOG_INFO, "draining", kp_f_int("in_flight", atomic_load(&g->in_flight)));
+	}
+	kp_buf_printf(out, "draining, %d requests in flight\n", atomic_load(&g->in_flight));
+	return text;
+}
+
 static const struct kp_admin_route routes[] = { { "/livez", livez }, { "/readyz", readyz },
-	{ "/metrics", metrics }, { "/version", version } };
+	{ "/metrics", metrics }, { "/version", version }, { "/drain", drain },
+	{ "/explain", kp_admin_explain } };
 
 int kp_gateway_admin_start(struct kp_gateway *g, struct kp_admin **ret, struct kp_err *err)
 {

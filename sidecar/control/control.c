@@ -32,7 +32,8 @@ struct kp_control {
 	struct kp_counter *reloads_ok, *reloads_refused;
 	struct kp_gauge *errors_gauge, *version_gauge;
 
-	pthread_mutex_t lock; /* leaf: guards the two below */
+	pthread_mutex_t lock; /* leaf: guards the three below */
+	struct kp_snapshot *snapshot;
 	struct kp_buf report;
 	bool is_ready;
 };
@@ -46,7 +47,6 @@ static void publish(struct kp_defer *d)
 	for (size_t i = 0; i < c->gateway->n_loops; i++) {
 		kp_gwloop_publish(c->gateway->loops[i], kp_snapshot_ref(s));
 	}
-	kp_snapshot_unref(s);
 	kp_gauge_set(c->version_gauge, (int64_t)c->version);
 
 	struct kp_buf report;
@@ -61,10 +61,21 @@ static void publish(struct kp_defer *d)
 	bool ready = kp_engines_report(c->engines, &report);
 	pthread_mutex_lock(&c->lock);
 	struct kp_buf old = c->report;
+	struct kp_snapshot *before = c->snapshot;
+	c->snapshot = s;
 	c->report = report;
 	c->is_ready = ready;
 	pthread_mutex_unlock(&c->lock);
 	kp_buf_fini(&old);
+	kp_snapshot_unref(before);
+}
+
+struct kp_snapshot *kp_control_snapshot(struct kp_control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	struct kp_snapshot *s = c->snapshot ? kp_snapshot_ref(c->snapshot) : NULL;
+	pthread_mutex_unlock(&c->lock);
+	return s;
 }
 
 static void on_changed(void *arg)
@@ -272,6 +283,7 @@ void kp_control_destroy(struct kp_control *c)
 	}
 	kp_loop_destroy(c->loop);
 	kp_program_destroy(c->program);
+	kp_snapshot_unref(c->snapshot);
 	kp_buf_fini(&c->report);
 	kp_manifests_fini(&c->manifests);
 	kp_mem_free(c->loop_was_stuck);

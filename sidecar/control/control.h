@@ -22,6 +22,8 @@ void kp_control_destroy(struct kp_control *c); /* joins the thread; NULL is fine
 /* Any thread: is the gateway ready (not draining, a program accepted, an engine routable)? Appends
  * "ok\n" or one line per check. */
 bool kp_control_ready(struct kp_control *c, bool verbose, struct kp_buf *out);
+/* Any thread: what the loops serve from now; the caller's reference. NULL: nothing yet. */
+struct kp_snapshot *kp_control_snapshot(struct kp_control *c);
 /* Any thread: a call to this endpoint failed as if it were gone. It is asked for its health now,
    and marked down only if that fails too: one call's failure must not turn other requests away. */
 void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e);

@@ -42,7 +42,6 @@ struct endpoint {
 	uint64_t connections;             /* of the probe, when it was asked what it serves */
 	uint32_t max_context, vocab_size; /* as it said, 0: not known */
 	int64_t down_ns;                  /* since when it does not answer, 0: it does */
-	bool is_stall_told;
 	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it
 			     does */
 	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
@@ -125,11 +124,7 @@ static void tell_loops(struct endpoint *p)
 	bool is_first = !p->down_ns;
 	bool is_stalled = p->down_ns && now - p->down_ns >= STALLED_NS;
 	p->down_ns = is_first ? now : p->down_ns;
-	if (!is_first && (!is_stalled || p->is_stall_told)) {
-		return;
-	}
-	p->is_stall_told = is_stalled;
-	for (size_t i = 0; i < g->n_loops; i++) {
+	for (size_t i = 0; (is_first || is_stalled) && i < g->n_loops; i++) {
 		kp_gwloop_engine_down(g->loops[i], p->shared, is_stalled);
 	}
 }
@@ -173,7 +168,6 @@ static void is_up(struct endpoint *p)
 	struct kp_engines *es = p->engine->owner;
 	char why[KP_ERR_MSG];
 	p->is_asking = false;
-	p->is_stall_told = false;
 	p->down_ns = 0;
 	why_not_routable(p, why);
 	set_state(p, why[0] ? KP_ENDPOINT_ANSWERING : KP_ENDPOINT_ROUTABLE, why);

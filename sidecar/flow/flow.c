@@ -21,6 +21,7 @@ const struct kp_stage kp_generate_stages[] = {
 };
 
 #define KEEPALIVE_NS (10 * KP_NS_PER_S)
+enum { EXPLAIN_BYTES = 64 << 10, EXPLAIN_CHOICES = 8 };
 
 static void make_ids(struct kp_flow *f, kp_str client_id)
 {
@@ -160,6 +161,34 @@ static void stop_all(struct kp_flow *f)
 	}
 }
 
+void kp_flow_ended(struct kp_flow *f, int http_status)
+{
+	struct kp_gateway *g = f->l->gateway;
+	kp_metrics_request(g, f, http_status);
+	if (!f->n_choices) {
+		return; /* it never came to an engine */
+	}
+	KP_AUTO(buf) struct kp_buf json;
+	const struct kp_explain_request r = { .id = f->turn.id,
+		.client_id = f->request_id,
+		.model = f->turn.model,
+		.resolved = f->model,
+		.revision = f->revision,
+		.gateway = g->config.id,
+		.http_status = http_status,
+		.start_ns = f->turn.start_ns,
+		.end_ns = kp_loop_now(f->l->loop) };
+	kp_buf_init(&json, EXPLAIN_BYTES);
+	kp_explain_open(&json, &r);
+	for (size_t i = 0; i < f->n_choices && i < EXPLAIN_CHOICES; i++) {
+		kp_explain_choice(&json, &r, i, &f->choices[i].trace);
+	}
+	kp_explain_close(&json, &r);
+	if (!json.failed) {
+		kp_explain_ring_add(&f->l->explain, f->turn.id, f->request_id, kp_buf_str(&json));
+	}
+}
+
 void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 {
 	if (f->is_over) {
@@ -167,7 +196,7 @@ void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 	}
 	f->is_over = true;
 	stop_all(f);
-	kp_metrics_request(f->l->gateway, f, kp_code_http(err->code));
+	kp_flow_ended(f, kp_code_http(err->code));
 	if (kp_code_http(err->code) >= 500) {
 		static _Thread_local struct kp_log_limit limit;
 		uint64_t suppressed;
@@ -211,7 +240,7 @@ void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why)
 	if (!f->is_over) {
 		f->is_over = true;
 		stop_all(f);
-		kp_metrics_request(f->l->gateway, f, why == KP_STREAM_FINISHED ? 200 : 499);
+		kp_flow_ended(f, why == KP_STREAM_FINISHED ? 200 : 499);
 	}
 	if (!f->is_waiting) {
 		destroy(f);

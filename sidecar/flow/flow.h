@@ -11,6 +11,7 @@
 #include "parse/stop.h"
 #include "sidecar/flow/encoder.h"
 #include "sidecar/gwloop.h"
+#include "sidecar/route/explain.h"
 
 enum {
 	KP_FLOW_ARENA_BASE =
@@ -64,6 +65,8 @@ struct kp_choice {
 		*failed; /* the last one that did not take it, or NULL; compared, never followed */
 	unsigned attempts; /* started on an engine, or on the way to one */
 	unsigned refused;  /* turned away by gateways before their engine saw it */
+	int64_t heard_ns;  /* when the engine last sent something, or was asked */
+	struct kp_explain_trace trace;
 	struct kp_detok detok;
 	struct kp_stop stop;
 	uint32_t n_tokens;
@@ -110,6 +113,8 @@ void kp_flow_run(struct kp_flow *f);
 /* Ends the turn with an error: an HTTP error when nothing was sent yet, else the encoder's error
  * event. */
 void kp_flow_fail(struct kp_flow *f, const struct kp_err *err);
+/* The turn is over for the client: metrics, and what /explain tells. Once. */
+void kp_flow_ended(struct kp_flow *f, int http_status);
 /* The endpoint does not answer (kp_gwloop_engine_down). */
 void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is_stalled);
 /* Ends the turn with this JSON, for APIs without an encoder. */

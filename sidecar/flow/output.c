@@ -241,6 +241,7 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 		return;
 	}
 	first_token(f);
+	c->heard_ns = kp_loop_now(f->l->loop);
 	open_choice(c);
 	c->prompt->cached_tokens = KP_MAX(c->prompt->cached_tokens, d->cached_tokens);
 	if (emit_delta(c, d, &err)) {
@@ -268,7 +269,7 @@ static void over(struct kp_flow *f)
 {
 	f->is_over = true;
 	kp_timer_stop(f->l->loop, &f->timer);
-	kp_metrics_request(f->l->gateway, f, 200);
+	kp_flow_ended(f, 200);
 	if (f->stream) {
 		kp_stream_finish(f->stream);
 	}

@@ -102,6 +102,7 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	c->refused += refused;
 	atomic_fetch_sub_explicit(&e->in_flight, 1, memory_order_relaxed);
 	learn(f, e, &err, refused);
+	kp_explain_end(&c->trace, f->turn.arena, &err, kp_loop_now(f->l->loop));
 	kp_lane_release(f->l, lane); /* e lives: the flow's snapshot has it */
 	settle(c, e, &err, retryable);
 }
@@ -109,9 +110,10 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is_stalled)
 {
 	struct kp_err err;
-	bool is_silent = is_stalled && kp_loop_now(f->l->loop) - f->active_ns > SILENT_NS;
+	int64_t now = kp_loop_now(f->l->loop);
 	for (size_t i = 0; i < f->n_choices && !f->is_over; i++) {
 		struct kp_choice *c = &f->choices[i];
+		bool is_silent = is_stalled && now - c->heard_ns > SILENT_NS;
 		if (!c->lane || c->lane->endpoint != e || (c->is_open && !is_silent)) {
 			continue;
 		}
@@ -119,6 +121,7 @@ void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is
 		kp_choice_stop(c);
 		kp_err_set(&err, KP_UNAVAILABLE, "engine `%s` does not answer", failed->address);
 		kp_endpoint_blame(failed);
+		kp_explain_end(&c->trace, f->turn.arena, &err, now);
 		settle(c, failed, &err, true);
 	}
 }
@@ -145,13 +148,20 @@ static int start_choice(struct kp_choice *c, struct kp_err *err)
 	struct kp_flow *f = c->flow;
 	struct kp_gateway *g = f->l->gateway;
 	struct kp_endpoint *e = c->prompt->endpoint;
-	if (!e || kp_endpoint_state(e) != KP_ENDPOINT_ROUTABLE) {
-		const struct kp_pick how = { .policy = g->config.routing,
-			.margin = g->config.locality_margin,
-			.leave_own = atomic_load_explicit(&g->draining, memory_order_relaxed),
-			.now_ns = kp_loop_now(f->l->loop) };
+	const struct kp_pick how = { .policy = g->config.routing,
+		.margin = g->config.locality_margin,
+		.leave_own = atomic_load_explicit(&g->draining, memory_order_relaxed),
+		.now_ns = kp_loop_now(f->l->loop) };
+	bool is_prompts = e && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
+	if (!is_prompts) {
 		e = kp_pick(f->revision, &how, c->failed, &f->l->rng);
 	}
+	kp_explain_pick(&c->trace, f->turn.arena, f->revision, &how, c->failed, e,
+		!e                                   ? "none is routable"
+		: is_prompts                         ? "the prompt's other choices run there"
+		: !kp_has_other(f->revision, e)      ? "the only one routable"
+		: how.policy == KP_ROUTE_ROUND_ROBIN ? "round robin"
+						     : "lowest score");
 	if (!e) {
 		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available",
 			KP_ARG(f->turn.model));
@@ -170,6 +180,7 @@ static int start_choice(struct kp_choice *c, struct kp_err *err)
 		.deadline_ns = f->turn.deadline_ns,
 		.stream = true };
 	c->attempts++;
+	c->heard_ns = how.now_ns;
 	c->lane = kp_lane_acquire(f->l, e);
 	atomic_fetch_add_explicit(&e->in_flight, 1, memory_order_relaxed);
 	c->call = c->lane->engine->ops->start(c->lane->engine, &r, &sink, c);
