@@ -90,7 +90,7 @@ $(B)/bin/kelpie-load: $(SRC_load:%.c=$(B)/obj/%.o) $(call libs_of,json)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,json)
 
-PROGRAMS := $(if $(SRC_operator),kelpie-operator) $(if $(SRC_sidecar),kelpie-sidecar) $(if $(SRC_cli),kubectl-kelpie) $(if $(SRC_sim),sim-engine) \
+PROGRAMS := $(if $(filter operator/main.c,$(SRC_operator)),kelpie-operator) $(if $(SRC_sidecar),kelpie-sidecar) $(if $(SRC_cli),kubectl-kelpie) $(if $(SRC_sim),sim-engine) \
 	$(if $(SRC_load),kelpie-load)
 
 all: $(PROGRAMS:%=$(B)/bin/%) ## build the programs into build/bin (release flags)
