@@ -1,355 +1,198 @@
-/* DESIGN: one struct per generation (kp_engine_call), checked message by message: the counters and
-   flags here are what is believed of an engine, nothing it sends is passed on unchecked. A message
-   makes at most one call of the sink, and that call is the last thing done, because the sink may
-   cancel.
-
-   Which ids are new: a chunk's. The `complete` of a streamed choice repeats the last chunk's ids
-   (and log-probabilities), so its own count only for a choice that had no chunk, which is how an
-   answer that is not streamed looks. The same rule serves both.
-
-   Questions (health, info, loads, tokenizer) are one to three calls that end together; the first
-   failure cancels the others.
-
-   Everything is on the loop's thread. The engine outlives its destruction until the last open call
-   has ended. */
+/* DESIGN: vllm.grpc.engine (proto/vllm/vllm_engine.proto) as engine/protocol.h wants it: the request
+   by hand, field by field; the layout of the response; the rare answers through protobuf-c. A seed
+   beyond 32 bits is folded to 31. */
 #include "engine/vllm.h"
-#include "engine/vllm_ask.h"
-#include "base/mem.h"
-#include "net/grpc.h"
+#include "engine/cold.h"
+#include "engine/protocol.h"
+#include "engine/request.h"
+#include "vllm/vllm_engine.pb-c.h"
 
-struct choice {
-	bool has_chunk, is_finished;
-};
+/* --- requests --- */
 
-struct kp_engine_call {
-	struct kp_vllm *e;
-	struct kp_grpc_call *grpc; /* NULL: never started, `refused` is scheduled */
-	struct kp_engine_sink sink;
-	void *user;
-	struct kp_defer refused;
-	struct kp_err refusal;
-	size_t n_prompt;
-	uint32_t n, n_finished;
-	struct choice choices[];
-};
-
-void kp_vllm_put(struct kp_vllm *e)
+static int32_t fold_seed(int64_t seed)
 {
-	if (--e->n_open > 0 || !e->is_destroyed) {
-		return;
+	if (seed >= INT32_MIN && seed <= INT32_MAX) {
+		return (int32_t)seed;
 	}
-	kp_vllm_decoder_fini(&e->decoder);
-	kp_buf_fini(&e->scratch);
-	kp_free(&e->address);
-	kp_mem_free(e);
+	uint64_t u = (uint64_t)seed;
+	return (int32_t)((u ^ u >> 31 ^ u >> 62) & INT32_MAX);
 }
 
-/* --- errors
- * --------------------------------------------------------------------------------------------------------
- */
-
-void kp_vllm_blame(const struct kp_vllm *e, struct kp_err *err)
+static void add_sampling(
+	struct kp_buf *b, const struct kp_sampling *s, const struct kp_sampling *defaults)
 {
-	if (!kp_str_has(kp_str_c(err->msg), kp_str_c(e->address))) { /* the channel names it too */
-		kp_err_wrap(err, "engine `%s`", e->address);
+	const struct kp_sampling *from;
+	if ((from = kp_request_says(s, defaults, KP_SET_TEMPERATURE))) {
+		kp_wire_add_float(b, 1, (float)from->temperature);
+	}
+	/* From here on zero means "not given" to the engine. */
+	if ((from = kp_request_says(s, defaults, KP_SET_TOP_P))) {
+		kp_request_float(b, 2, from->top_p);
+	}
+	if ((from = kp_request_says(s, defaults, KP_SET_TOP_K)) &&
+		from->top_k > 0) { /* -1 is all: the wire's 0 */
+		kp_wire_add_u64(b, 3, (uint64_t)from->top_k);
+	}
+	if ((from = kp_request_says(s, defaults, KP_SET_MIN_P))) {
+		kp_request_float(b, 4, from->min_p);
+	}
+	if ((from = kp_request_says(s, defaults, KP_SET_FREQUENCY_PENALTY))) {
+		kp_request_float(b, 5, from->frequency_penalty);
+	}
+	if ((from = kp_request_says(s, defaults, KP_SET_PRESENCE_PENALTY))) {
+		kp_request_float(b, 6, from->presence_penalty);
+	}
+	if ((from = kp_request_says(s, defaults, KP_SET_REPETITION_PENALTY))) {
+		kp_request_float(b, 7, from->repetition_penalty);
+	}
+	if ((from = kp_request_says(s, defaults, KP_SET_MAX_TOKENS))) {
+		kp_wire_add_u64(b, 8, from->max_tokens);
+	}
+	kp_request_u64(b, 9, s->min_tokens);
+	kp_wire_add_packed(b, 11, s->stop_ids, s->n_stop_ids);
+	kp_request_u64(b, 14, s->ignore_eos);
+	kp_request_u64(b, 15, s->n);
+	if (s->set & KP_SET_LOGPROBS) {
+		kp_wire_add_i64(b, 22, s->logprobs);
+	}
+	if (s->set & KP_SET_PROMPT_LOGPROBS) {
+		kp_wire_add_i64(b, 23, s->prompt_logprobs);
+	}
+	if (s->set & KP_SET_SEED) {
+		kp_wire_add_i64(b, 24, fold_seed(s->seed));
+	}
+	for (size_t i = 0; i < s->n_logit_bias; i++) {
+		size_t at = kp_wire_begin(b, 26); /* a map is a list of {1: key, 2: value} */
+		kp_wire_add_u64(b, 1, s->logit_bias[i].id);
+		kp_wire_add_float(b, 2, s->logit_bias[i].bias);
+		kp_wire_end(b, at);
 	}
 }
 
-void kp_vllm_map_status(const struct kp_vllm *e, struct kp_err *status)
+static int encode(struct kp_buf *b, const struct kp_engine_request *r,
+	const struct kp_sampling *defaults, struct kp_err *err)
 {
-	switch (status->code) {
-	case KP_OK:
-	case KP_INVALID_ARGUMENT:
-	case KP_OUT_OF_RANGE:
-	case KP_NOT_FOUND:
-	case KP_FAILED_PRECONDITION:
-	case KP_DEADLINE_EXCEEDED:
-		return; /* the client's, or nobody's */
-	case KP_RESOURCE_EXHAUSTED:
-		/* gRPC core, grpc-go and tonic all say it so; the rest is a full queue. */
-		if (kp_str_has(kp_str_c(status->msg), KP_S("larger than max"))) {
-			status->code = KP_TOO_LARGE;
-		}
-		return;
-	case KP_CANCELLED:
-		if (e->is_destroyed) {
-			return;
-		}
-		status->code = KP_UNAVAILABLE; /* not by us: calls that we cancel do not end here */
-		break;
-	case KP_ABORTED:
-	case KP_UNAVAILABLE:
-		status->code = KP_UNAVAILABLE;
-		break;
-	case KP_UNIMPLEMENTED:
-	case KP_DATA_LOSS:
-		break;
-	case KP_UNKNOWN:
-	case KP_ALREADY_EXISTS:
-	case KP_PERMISSION_DENIED: /* of the gateway, not of the client */
-	case KP_UNAUTHENTICATED:
-	case KP_INTERNAL:
-	case KP_CONFLICT:
-	case KP_GONE:
-	case KP_TOO_LARGE:
-	case KP_METHOD_NOT_ALLOWED:
-	case KP_UNSUPPORTED_MEDIA:
-		status->code = KP_INTERNAL;
-		break;
-	}
-	kp_vllm_blame(e, status);
+	kp_wire_add_str(b, 1, r->request_id);
+	kp_request_input(b, 2, r);
+	size_t at = kp_wire_begin(b, 4);
+	add_sampling(b, r->sampling, defaults);
+	kp_wire_end(b, at);
+	kp_request_u64(b, 5, r->stream);
+	return kp_buf_finish(b, "generate request", err);
 }
 
-/* --- one generation
- * ------------------------------------------------------------------------------------------------
- */
-
-static void end_call(struct kp_engine_call *c, const struct kp_err *status, bool retryable)
+static enum kp_finish finish(const struct kp_response *r)
 {
-	struct kp_engine_sink sink = c->sink;
-	void *user = c->user;
-	struct kp_vllm *e = c->e;
-	struct kp_err copy = *status; /* may lie inside c */
-	kp_loop_undefer(&c->refused);
-	kp_mem_free(c);
-	sink.end(user, &copy, retryable);
-	kp_vllm_put(e);
+	return kp_response_finish(r->finish_reason);
 }
 
-/* The engine broke the protocol: it loses the call. */
-static void accuse(struct kp_engine_call *c, struct kp_err *err)
+/* --- rare answers --- */
+
+static int read_health(kp_str bytes, struct kp_err *err)
 {
-	kp_vllm_blame(c->e, err);
-	kp_grpc_cancel(c->grpc);
-	end_call(c, err, false);
+	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(KP_COLD_SCRATCH);
+	const Vllm__Grpc__Engine__HealthCheckResponse *m = kp_cold_unpack(
+		&vllm__grpc__engine__health_check_response__descriptor, bytes, scratch, err);
+	return m ? kp_cold_health(m->healthy, m->message, err) : -1;
 }
 
-static int check_id(const struct kp_vllm *e, kp_id id, struct kp_err *err)
+static int read_model_info(
+	kp_str bytes, struct kp_arena *a, struct kp_engine_info *ret, struct kp_err *err)
 {
-	if (KP_UNLIKELY(e->vocab_size && id >= e->vocab_size)) {
-		return kp_err_set(err, KP_INTERNAL, "sent token id %u, but its vocabulary has %u",
-			id, e->vocab_size);
-	}
-	return 0;
-}
-
-static int check_logprobs(
-	const struct kp_vllm *e, const struct kp_token_logprob *l, size_t n, struct kp_err *err)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (check_id(e, l[i].id, err) < 0) {
-			return -1;
-		}
-		for (size_t k = 0; k < l[i].n_top; k++) {
-			if (check_id(e, l[i].top[k].id, err) < 0) {
-				return -1;
-			}
-		}
-	}
-	return 0;
-}
-
-/* Lists that do not belong to the ids beside them cannot be shown to anybody. */
-static int check_lists(
-	const struct kp_engine_call *c, const struct kp_vllm_response *r, struct kp_err *err)
-{
-	if (r->n_logprobs && r->n_logprobs != r->n_ids) {
-		return kp_err_set(err, KP_INTERNAL,
-			"sent log-probabilities of %zu tokens with %zu tokens", r->n_logprobs,
-			r->n_ids);
-	}
-	for (size_t i = 0; i < r->n_logprobs; i++) {
-		if (r->logprobs[i].id != r->ids[i]) {
-			return kp_err_set(err, KP_INTERNAL,
-				"sent the log-probability of token id %u with token id %u",
-				r->logprobs[i].id, r->ids[i]);
-		}
-	}
-	if (r->n_prompt_logprobs && r->n_prompt_logprobs != c->n_prompt) {
-		return kp_err_set(err, KP_INTERNAL,
-			"sent prompt log-probabilities of %zu tokens for a prompt of %zu",
-			r->n_prompt_logprobs, c->n_prompt);
-	}
-	if (check_logprobs(c->e, r->logprobs, r->n_logprobs, err) < 0) {
+	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(KP_COLD_SCRATCH);
+	const Vllm__Grpc__Engine__GetModelInfoResponse *m = kp_cold_unpack(
+		&vllm__grpc__engine__get_model_info_response__descriptor, bytes, scratch, err);
+	if (!m) {
 		return -1;
 	}
-	return check_logprobs(c->e, r->prompt_logprobs, r->n_prompt_logprobs, err);
+	const struct kp_cold_model model = { .path = m->model_path,
+		.served_name = m->served_model_name,
+		.type = m->model_type,
+		.architectures = m->architectures,
+		.n_architectures = m->n_architectures,
+		.max_context = m->max_context_length,
+		.vocab_size = m->vocab_size,
+		.eos = m->eos_token_ids,
+		.n_eos = m->n_eos_token_ids,
+		.bos = m->bos_token_id,
+		.defaults_json = m->default_sampling_params_json };
+	return kp_cold_model_info(&model, a, scratch, ret, err);
 }
 
-static int check_response(
-	const struct kp_engine_call *c, const struct kp_vllm_response *r, struct kp_err *err)
+static int read_server_info(
+	kp_str bytes, struct kp_arena *a, struct kp_engine_info *ret, struct kp_err *err)
 {
-	if (r->kind == KP_VLLM_NOTHING) {
-		return kp_err_set(
-			err, KP_INTERNAL, "sent a message with neither chunk nor complete");
+	(void)a;
+	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(KP_COLD_SCRATCH);
+	const Vllm__Grpc__Engine__GetServerInfoResponse *m = kp_cold_unpack(
+		&vllm__grpc__engine__get_server_info_response__descriptor, bytes, scratch, err);
+	if (!m) {
+		return -1;
 	}
-	if (r->choice >= c->n) {
-		return kp_err_set(
-			err, KP_INTERNAL, "sent choice %u, but %u were asked for", r->choice, c->n);
-	}
-	if (c->choices[r->choice].is_finished) {
-		return kp_err_set(
-			err, KP_INTERNAL, "sent more for choice %u after its end", r->choice);
-	}
-	for (size_t i = 0; i < r->n_ids; i++) {
-		if (check_id(c->e, r->ids[i], err) < 0) {
-			return -1;
-		}
-	}
-	if (KP_UNLIKELY(r->n_logprobs || r->n_prompt_logprobs)) {
-		return check_lists(c, r, err);
-	}
+	ret->max_running = (uint32_t)KP_MAX(m->max_num_seqs, 0);
 	return 0;
 }
 
-static void on_message(void *user, kp_str bytes)
+/* The engine's version comes with them. */
+static int read_loads(kp_str bytes, struct kp_arena *a, struct kp_engine_loads *ret_loads,
+	struct kp_engine_info *ret_info, struct kp_err *err)
 {
-	struct kp_engine_call *c = user;
-	struct kp_vllm_response r;
-	struct kp_err err = KP_ERR_INIT;
-	if (kp_vllm_decode_response(&c->e->decoder, bytes, &r, &err) < 0 ||
-		check_response(c, &r, &err) < 0) {
-		accuse(c, &err);
-		return;
+	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(KP_COLD_SCRATCH);
+	const Vllm__Grpc__Engine__GetLoadsResponse *m = kp_cold_unpack(
+		&vllm__grpc__engine__get_loads_response__descriptor, bytes, scratch, err);
+	struct kp_cold_loads sum = { 0 };
+	if (!m || kp_arena_dup(a, kp_str_c(m->version), &ret_info->version, err) < 0) {
+		return -1;
 	}
-	struct choice *choice = &c->choices[r.choice];
-	struct kp_engine_delta d = { .choice = r.choice,
-		.prompt_tokens = r.prompt_tokens,
-		.cached_tokens = r.cached_tokens };
-	if (!choice->has_chunk || r.kind == KP_VLLM_CHUNK) {
-		d.ids = r.ids;
-		d.n_ids = r.n_ids;
-		d.logprobs = r.logprobs;
-		d.prompt_logprobs = r.prompt_logprobs;
-		d.n_prompt_logprobs = r.n_prompt_logprobs;
+	for (size_t i = 0; i < m->n_loads; i++) {
+		const Vllm__Grpc__Engine__SchedulerLoad *l = m->loads[i];
+		kp_cold_load(&sum, l->num_running_reqs, l->num_waiting_reqs, l->num_used_tokens,
+			l->token_usage);
 	}
-	if (r.kind == KP_VLLM_CHUNK) {
-		choice->has_chunk = true;
-	} else {
-		choice->is_finished = true;
-		c->n_finished++;
-		d.finish = kp_vllm_finish(r.finish_reason);
-		d.has_matched_id = r.has_matched_id;
-		d.matched_id = r.matched_id;
-	}
-	c->sink.delta(c->user, &d);
+	kp_cold_loads(&sum, ret_loads);
+	return 0;
 }
 
-static void on_end(void *user, const struct kp_err *status, bool processed,
-	const struct kp_header *trailers, size_t n_trailers)
-{
-	struct kp_engine_call *c = user;
-	(void)trailers;
-	(void)n_trailers;
-	struct kp_err err = KP_ERR_INIT;
-	if (c->n_finished == c->n) {
-		/* Everything asked for has arrived; how the call went on to end no longer matters.
-		 */
-		end_call(c, &err, false);
-	} else if (status->code == KP_OK) {
-		kp_err_set(&err, KP_DATA_LOSS, "ended the stream without a finish");
-		kp_vllm_blame(c->e, &err);
-		end_call(c, &err, false);
-	} else {
-		err = *status;
-		kp_vllm_map_status(c->e, &err);
-		end_call(c, &err, !processed);
-	}
-}
+/* --- the protocol --- */
 
-static const struct kp_grpc_call_ops call_ops = { .message = on_message, .end = on_end };
+#define METHOD(name) "/vllm.grpc.engine.VllmEngine/" name
 
-static void on_refused(struct kp_defer *d)
-{
-	struct kp_engine_call *c = KP_CONTAINER(d, struct kp_engine_call, refused);
-	end_call(c, &c->refusal, false);
-}
-
-static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engine_request *r,
-	const struct kp_engine_sink *sink, void *user)
-{
-	struct kp_vllm *e = KP_CONTAINER(base, struct kp_vllm, base);
-	kp_assert_on(e->base.loop);
-	uint32_t n = KP_MAX(r->sampling->n, 1u);
-	bool n_ok = n <= KP_VLLM_MAX_CHOICES;
-	struct kp_engine_call *c =
-		kp_xcalloc(1, sizeof(*c) + (n_ok ? n : 0) * sizeof(c->choices[0]));
-	*c = (struct kp_engine_call){
-		.e = e, .sink = *sink, .user = user, .n = n, .n_prompt = r->n_ids
-	};
-	e->n_open++;
-	kp_buf_reset(&e->scratch);
-	if (!n_ok) {
-		kp_err_set(&c->refusal, KP_INVALID_ARGUMENT, "n is %u, at most %d", n,
-			KP_VLLM_MAX_CHOICES);
-	} else if (kp_vllm_encode_generate(&e->scratch, r, &e->defaults, &c->refusal) == 0) {
-		kp_grpc_channel_connect(
-			e->channel); /* who calls us believes that the engine is up */
-		c->grpc = kp_grpc_start(e->channel, "/vllm.grpc.engine.VllmEngine/Generate", NULL,
-			0, kp_buf_str(&e->scratch), r->deadline_ns, false, &call_ops, c);
-		return c;
-	}
-	kp_loop_defer(e->base.loop, &c->refused, on_refused);
-	return c;
-}
-
-static void cancel(struct kp_engine_call *c)
-{
-	struct kp_vllm *e = c->e;
-	if (c->grpc) {
-		kp_grpc_cancel(c->grpc);
-	}
-	kp_loop_undefer(&c->refused);
-	kp_mem_free(c);
-	kp_vllm_put(e);
-}
-
-static void pause_call(struct kp_engine_call *c, bool paused)
-{
-	if (c->grpc) {
-		kp_grpc_pause(c->grpc, paused);
-	}
-}
-
-static void destroy(struct kp_engine *base)
-{
-	struct kp_vllm *e = KP_CONTAINER(base, struct kp_vllm, base);
-	e->is_destroyed = true;
-	kp_grpc_channel_destroy(kp_steal(e->channel));
-	kp_vllm_put(e);
-}
-
-static uint64_t connections(const struct kp_engine *base)
-{
-	const struct kp_vllm *e = KP_CONTAINER(base, struct kp_vllm, base);
-	return kp_grpc_channel_connections(e->channel);
-}
-
-static const struct kp_engine_ops ops = {
-	.destroy = destroy,
-	.start = start,
-	.cancel = cancel,
-	.pause = pause_call,
-	.connections = connections,
-	.health = kp_vllm_health,
-	.info = kp_vllm_info,
-	.loads = kp_vllm_loads,
-	.tokenizer = kp_vllm_tokenizer,
+const struct kp_protocol kp_vllm_protocol = {
+	.generate = METHOD("Generate"),
+	.health = METHOD("HealthCheck"),
+	.model_info = METHOD("GetModelInfo"),
+	.server_info = METHOD("GetServerInfo"),
+	.loads = METHOD("GetLoads"),
+	.tokenizer = METHOD("GetTokenizer"),
+	.encode = encode,
+	.response = { .chunk = 1,
+		.complete = 2,
+		.in = { [KP_RESPONSE_CHUNK] = { .ids = 1,
+				.prompt = 2,
+				.completion = 3,
+				.cached = 4,
+				.output_logprobs = 5,
+				.input_logprobs = 6,
+				.index = 7 },
+			[KP_RESPONSE_COMPLETE] = { .ids = 1,
+				.finish = 2,
+				.prompt = 3,
+				.completion = 4,
+				.cached = 5,
+				.output_logprobs = 6,
+				.input_logprobs = 7,
+				.index = 8,
+				.matched_id = 10,
+				.matched_str = 11 } } },
+	.finish = finish,
+	.read_health = read_health,
+	.read_model_info = read_model_info,
+	.read_server_info = read_server_info,
+	.read_loads = read_loads,
 };
 
 struct kp_engine *kp_engine_vllm_create(
-	struct kp_loop *loop, const char *address, const struct kp_engine_vllm_opts *o)
+	struct kp_loop *loop, const char *address, const struct kp_engine_opts *o)
 {
-	struct kp_vllm *e = kp_new(struct kp_vllm);
-	e->base = (struct kp_engine){ .ops = &ops, .loop = loop };
-	e->address = kp_xstrdup(address);
-	e->vocab_size = o ? o->vocab_size : 0;
-	e->n_open = 1; /* its owner's */
-	kp_vllm_decoder_init(&e->decoder);
-	kp_buf_init(&e->scratch, 64 << 20);
-	const struct kp_grpc_opts grpc = {
-		.address = e->address, .tls = o ? o->tls : NULL, .max_message_bytes = 64 << 20
-	};
-	e->channel = kp_grpc_channel_create(loop, &grpc);
-	return &e->base;
+	return kp_remote_create(loop, address, o, &kp_vllm_protocol);
 }

@@ -565,7 +565,7 @@ static void on_input(uv_poll_t *poll, int status, int events)
 
 int main(int argc, char **argv)
 {
-	struct kp_engine_vllm_opts o = { 0 };
+	struct kp_engine_opts o = { 0 };
 	uint64_t vocab = 0;
 	if (argc < 2 || (argc > 2 && !count_option(kp_str_c(argv[2]), "vocab", &vocab))) {
 		die("usage:", "engine_probe ADDRESS [vocab=N]");

@@ -1,20 +1,23 @@
-/* Fuzz target: whatever an engine may send, through every decoder. The first byte says which
- * message the rest is. */
-#include "engine/vllm_codec.h"
+/* Fuzz target: whatever an engine may send, through every decoder of every protocol. The first byte
+ * says which message of which protocol the rest is. */
+#include "engine/cold.h"
+#include "engine/protocol.h"
 #include "wire/check.h"
 #include "vllm/vllm_engine.pb-c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void generate(kp_str bytes)
+static const struct kp_protocol *const protocols[] = { &kp_vllm_protocol };
+
+static void generate(const struct kp_protocol *p, kp_str bytes)
 {
-	static struct kp_vllm_decoder d;
-	struct kp_vllm_response r;
+	static struct kp_response_decoder d;
+	struct kp_response r;
 	struct kp_err err = KP_ERR_INIT;
 	if (!d.ids.max) {
-		kp_vllm_decoder_init(&d);
+		kp_response_decoder_init(&d);
 	}
-	if (kp_vllm_decode_response(&d, bytes, &r, &err) < 0) {
+	if (kp_response_decode(&d, &p->response, bytes, &r, &err) < 0) {
 		KP_BUG_ON(err.code != KP_INTERNAL && err.code != KP_RESOURCE_EXHAUSTED);
 		return;
 	}
@@ -33,7 +36,7 @@ static void generate(kp_str bytes)
 			}
 		}
 	}
-	sum += (uint64_t)kp_vllm_finish(r.finish_reason);
+	sum += (uint64_t)p->finish(&r);
 	(void)sum;
 }
 
@@ -43,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(8 << 20);
+	const struct kp_protocol *p = protocols[data[0] / 7 % KP_LEN(protocols)];
 	kp_str bytes = kp_str_n(data + 1, size - 1), one, two;
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_engine_info info = { 0 };
@@ -50,22 +54,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int rc = 0;
 	switch (data[0] % 7) {
 	case 0:
-		generate(bytes);
+		generate(p, bytes);
 		break;
 	case 1:
-		rc = kp_vllm_decode_tokenizer(bytes, &one, &two, &err);
+		rc = kp_cold_tokenizer(bytes, &one, &two, &err);
 		break;
 	case 2:
-		rc = kp_vllm_decode_health(bytes, &err);
+		rc = p->read_health(bytes, &err);
 		break;
 	case 3:
-		rc = kp_vllm_decode_model_info(bytes, a, &info, &err);
+		rc = p->read_model_info(bytes, a, &info, &err);
 		break;
 	case 4:
-		rc = kp_vllm_decode_server_info(bytes, &info, &err);
+		rc = p->read_server_info(bytes, a, &info, &err);
 		break;
 	case 5:
-		rc = kp_vllm_decode_loads(bytes, a, &loads, &one, &err);
+		rc = p->read_loads(bytes, a, &loads, &info, &err);
 		break;
 	default: { /* the pre-scan alone, on a message with more levels */
 		struct kp_wire_limits limits = KP_WIRE_LIMITS;

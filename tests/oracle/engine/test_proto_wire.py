@@ -1,6 +1,6 @@
 """Our engine protocol against the package it has to be wire-equal to.
 
-Left: proto/vllm/*.proto, compiled here by Debian's protoc. Right: the descriptors inside PyPI
+Left: proto/{smg,vllm}/*.proto, compiled here by Debian's protoc. Right: the descriptors inside PyPI
 smg-grpc-proto. `differences` walks everything of ours and says where the right side lacks it or has
 it otherwise; `omitted` lists what only the right side has, which must equal omitted.txt.
 
@@ -19,12 +19,14 @@ from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 OMITTED = pathlib.Path(__file__).with_name("omitted.txt")
 FIELD = descriptor_pb2.FieldDescriptorProto
+FOLDERS = ["smg", "vllm"]  # of proto/; what others import first
+THEIRS = [common_pb2, vllm_engine_pb2]
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
     out = tmp_path_factory.mktemp("proto") / "ours.pb"
-    protos = sorted(str(p) for p in (ROOT / "proto/vllm").glob("*.proto"))
+    protos = [str(p) for name in FOLDERS for p in sorted((ROOT / "proto" / name).glob("*.proto"))]
     subprocess.run(
         ["protoc", f"--proto_path={ROOT / 'proto'}", f"--descriptor_set_out={out}", *protos],
         check=True,
@@ -35,7 +37,7 @@ def ours(tmp_path_factory):
 @pytest.fixture(scope="module")
 def theirs():
     files = descriptor_pb2.FileDescriptorSet()
-    for module in (common_pb2, vllm_engine_pb2):
+    for module in THEIRS:
         module.DESCRIPTOR.CopyToProto(files.file.add())
     return files
 
@@ -253,7 +255,7 @@ def test_their_bytes_survive_our_decoder(ours):
     for file in ours.file:
         pool.Add(file)
     seen = 0
-    for module in (common_pb2, vllm_engine_pb2):
+    for module in THEIRS:
         for name, descriptor in module.DESCRIPTOR.message_types_by_name.items():
             try:
                 mine = pool.FindMessageTypeByName(f"{module.DESCRIPTOR.package}.{name}")

@@ -8,141 +8,35 @@
    Alternatives of all positions lie one behind the other, in order, which makes the pointers to
    them a running sum, set last, when nothing moves any more.
 
-   Limits: KP_VLLM_MAX_IDS, KP_VLLM_MAX_TOPS; beyond, or without memory, the message fails with
+   Limits: KP_RESPONSE_MAX_IDS, KP_RESPONSE_MAX_TOPS; beyond, or without memory, the message fails with
    RESOURCE_EXHAUSTED. */
-#include "engine/vllm_codec.h"
+#include "engine/response.h"
+#include "base/mem.h"
 #include "wire/list.h"
 
 enum { KEEP = 64 << 10 }; /* entries an array may keep between messages */
 
-/* --- requests
- * ------------------------------------------------------------------------------------------------------
- */
-
-/* Fields whose zero means "not given" to the engine. */
-static void add_nonzero_float(struct kp_buf *b, uint32_t number, double v)
+void kp_response_decoder_init(struct kp_response_decoder *d)
 {
-	float f = (float)v;
-	if (f != 0.0f) {
-		kp_wire_add_float(b, number, f);
-	}
-}
-static void add_nonzero(struct kp_buf *b, uint32_t number, uint64_t v)
-{
-	if (v) {
-		kp_wire_add_u64(b, number, v);
-	}
+	*d = (struct kp_response_decoder){ 0 };
+	kp_ids_init(&d->ids, KP_RESPONSE_MAX_IDS);
 }
 
-static int32_t fold_seed(int64_t seed)
-{
-	if (seed >= INT32_MIN && seed <= INT32_MAX) {
-		return (int32_t)seed;
-	}
-	uint64_t u = (uint64_t)seed;
-	return (int32_t)((u ^ u >> 31 ^ u >> 62) & INT32_MAX);
-}
-
-/* What the request says of a field, else the model's default, else nothing. */
-static const struct kp_sampling *who_says(
-	const struct kp_sampling *s, const struct kp_sampling *defaults, uint32_t bit)
-{
-	return s->set & bit ? s : defaults && defaults->set & bit ? defaults : NULL;
-}
-
-static void add_sampling(
-	struct kp_buf *b, const struct kp_sampling *s, const struct kp_sampling *defaults)
-{
-	const struct kp_sampling *from;
-	if ((from = who_says(s, defaults, KP_SET_TEMPERATURE))) {
-		kp_wire_add_float(b, 1, (float)from->temperature);
-	}
-	if ((from = who_says(s, defaults, KP_SET_TOP_P))) {
-		add_nonzero_float(b, 2, from->top_p);
-	}
-	if ((from = who_says(s, defaults, KP_SET_TOP_K)) &&
-		from->top_k > 0) { /* -1 is all: the wire's 0 */
-		kp_wire_add_u64(b, 3, (uint64_t)from->top_k);
-	}
-	if ((from = who_says(s, defaults, KP_SET_MIN_P))) {
-		add_nonzero_float(b, 4, from->min_p);
-	}
-	if ((from = who_says(s, defaults, KP_SET_FREQUENCY_PENALTY))) {
-		add_nonzero_float(b, 5, from->frequency_penalty);
-	}
-	if ((from = who_says(s, defaults, KP_SET_PRESENCE_PENALTY))) {
-		add_nonzero_float(b, 6, from->presence_penalty);
-	}
-	if ((from = who_says(s, defaults, KP_SET_REPETITION_PENALTY))) {
-		add_nonzero_float(b, 7, from->repetition_penalty);
-	}
-	if ((from = who_says(s, defaults, KP_SET_MAX_TOKENS))) {
-		kp_wire_add_u64(b, 8, from->max_tokens);
-	}
-	add_nonzero(b, 9, s->min_tokens);
-	kp_wire_add_packed(b, 11, s->stop_ids, s->n_stop_ids);
-	add_nonzero(b, 14, s->ignore_eos);
-	add_nonzero(b, 15, s->n);
-	if (s->set & KP_SET_LOGPROBS) {
-		kp_wire_add_i64(b, 22, s->logprobs);
-	}
-	if (s->set & KP_SET_PROMPT_LOGPROBS) {
-		kp_wire_add_i64(b, 23, s->prompt_logprobs);
-	}
-	if (s->set & KP_SET_SEED) {
-		kp_wire_add_i64(b, 24, fold_seed(s->seed));
-	}
-	for (size_t i = 0; i < s->n_logit_bias; i++) {
-		size_t at = kp_wire_begin(b, 26); /* a map is a list of {1: key, 2: value} */
-		kp_wire_add_u64(b, 1, s->logit_bias[i].id);
-		kp_wire_add_float(b, 2, s->logit_bias[i].bias);
-		kp_wire_end(b, at);
-	}
-}
-
-int kp_vllm_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
-	const struct kp_sampling *defaults, struct kp_err *err)
-{
-	kp_wire_add_str(b, 1, r->request_id);
-
-	size_t at = kp_wire_begin(b, 2);
-	if (r->text.n) {
-		kp_wire_add_str(b, 1, r->text);
-	}
-	kp_wire_add_packed(b, 2, r->ids, r->n_ids);
-	kp_wire_end(b, at);
-	at = kp_wire_begin(b, 4);
-	add_sampling(b, r->sampling, defaults);
-	kp_wire_end(b, at);
-	add_nonzero(b, 5, r->stream);
-	return kp_buf_finish(b, "generate request", err);
-}
-
-/* --- responses
- * -----------------------------------------------------------------------------------------------------
- */
-
-void kp_vllm_decoder_init(struct kp_vllm_decoder *d)
-{
-	*d = (struct kp_vllm_decoder){ 0 };
-	kp_ids_init(&d->ids, KP_VLLM_MAX_IDS);
-}
-
-static void logprobs_fini(struct kp_vllm_logprobs *l)
+static void logprobs_fini(struct kp_response_logprobs *l)
 {
 	kp_free(&l->p);
 	kp_free(&l->tops);
-	*l = (struct kp_vllm_logprobs){ 0 };
+	*l = (struct kp_response_logprobs){ 0 };
 }
 
-void kp_vllm_decoder_fini(struct kp_vllm_decoder *d)
+void kp_response_decoder_fini(struct kp_response_decoder *d)
 {
 	kp_ids_fini(&d->ids);
 	logprobs_fini(&d->output);
 	logprobs_fini(&d->input);
 }
 
-static void logprobs_reset(struct kp_vllm_logprobs *l)
+static void logprobs_reset(struct kp_response_logprobs *l)
 {
 	if (KP_UNLIKELY(l->cap > KEEP || l->cap_tops > KEEP)) {
 		logprobs_fini(l);
@@ -150,11 +44,11 @@ static void logprobs_reset(struct kp_vllm_logprobs *l)
 	l->n_values = l->n_ids = l->n_lists = l->n_tops = 0;
 }
 
-static void decoder_reset(struct kp_vllm_decoder *d)
+static void decoder_reset(struct kp_response_decoder *d)
 {
 	if (KP_UNLIKELY(d->ids.cap > KEEP)) {
 		kp_ids_fini(&d->ids);
-		kp_ids_init(&d->ids, KP_VLLM_MAX_IDS);
+		kp_ids_init(&d->ids, KP_RESPONSE_MAX_IDS);
 	}
 	kp_ids_reset(&d->ids);
 	logprobs_reset(&d->output);
@@ -204,11 +98,12 @@ static void *slot(void *array, size_t *cap, size_t n, size_t size, size_t max, v
 	return (char *)array + n * size;
 }
 
-static struct kp_token_logprob *position(struct kp_vllm_logprobs *l, size_t n)
+static struct kp_token_logprob *position(struct kp_response_logprobs *l, size_t n)
 {
 	bool is_new = n >= l->n_values && n >= l->n_ids && n >= l->n_lists;
 	void *array;
-	struct kp_token_logprob *t = slot(l->p, &l->cap, n, sizeof(*l->p), KP_VLLM_MAX_IDS, &array);
+	struct kp_token_logprob *t =
+		slot(l->p, &l->cap, n, sizeof(*l->p), KP_RESPONSE_MAX_IDS, &array);
 	l->p = array;
 	if (t && is_new) {
 		*t = (struct kp_token_logprob){ 0 };
@@ -216,17 +111,17 @@ static struct kp_token_logprob *position(struct kp_vllm_logprobs *l, size_t n)
 	return t;
 }
 
-static struct kp_top_logprob *alternative(struct kp_vllm_logprobs *l, size_t n)
+static struct kp_top_logprob *alternative(struct kp_response_logprobs *l, size_t n)
 {
 	void *array;
 	struct kp_top_logprob *t =
-		slot(l->tops, &l->cap_tops, n, sizeof(*l->tops), KP_VLLM_MAX_TOPS, &array);
+		slot(l->tops, &l->cap_tops, n, sizeof(*l->tops), KP_RESPONSE_MAX_TOPS, &array);
 	l->tops = array;
 	return t;
 }
 
 /* TopLogProbs {repeated float values = 1; repeated uint32 token_ids = 2;} of the next position. */
-static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err *err)
+static int read_tops(struct kp_wire w, struct kp_response_logprobs *l, struct kp_err *err)
 {
 	static const char what[] = "top_logprobs";
 	size_t first = l->n_tops, n[2] = { 0, 0 };
@@ -247,7 +142,7 @@ static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err
 		while ((more = kp_wire_list_next(&s, &v)) > 0) {
 			struct kp_top_logprob *t = alternative(l, first + n[f.number - 1]);
 			if (!t) {
-				return too_many(err, what, KP_VLLM_MAX_TOPS);
+				return too_many(err, what, KP_RESPONSE_MAX_TOPS);
 			}
 			n[f.number - 1]++;
 			if (f.number == 1) {
@@ -266,7 +161,7 @@ static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err
 	}
 	struct kp_token_logprob *t = position(l, l->n_lists);
 	if (!t) {
-		return too_many(err, what, KP_VLLM_MAX_IDS);
+		return too_many(err, what, KP_RESPONSE_MAX_IDS);
 	}
 	l->n_lists++;
 	l->n_tops += n[0];
@@ -274,11 +169,12 @@ static int read_tops(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err
 	return 0;
 }
 
-static int add_value(struct kp_vllm_logprobs *l, bool is_absent, float value, struct kp_err *err)
+static int add_value(
+	struct kp_response_logprobs *l, bool is_absent, float value, struct kp_err *err)
 {
 	struct kp_token_logprob *t = position(l, l->n_values);
 	if (!t) {
-		return too_many(err, "token_logprobs", KP_VLLM_MAX_IDS);
+		return too_many(err, "token_logprobs", KP_RESPONSE_MAX_IDS);
 	}
 	l->n_values++;
 	t->logprob = value;
@@ -287,7 +183,7 @@ static int add_value(struct kp_vllm_logprobs *l, bool is_absent, float value, st
 }
 
 /* InputTokenLogProb {optional float value = 1;} */
-static int read_input_value(struct kp_wire w, struct kp_vllm_logprobs *l, struct kp_err *err)
+static int read_input_value(struct kp_wire w, struct kp_response_logprobs *l, struct kp_err *err)
 {
 	bool is_absent = true;
 	float value = 0;
@@ -305,7 +201,7 @@ static int read_input_value(struct kp_wire w, struct kp_vllm_logprobs *l, struct
 }
 
 static int read_output_values(
-	const struct kp_wire_field *f, struct kp_vllm_logprobs *l, struct kp_err *err)
+	const struct kp_wire_field *f, struct kp_response_logprobs *l, struct kp_err *err)
 {
 	struct kp_wire_list s;
 	uint64_t v;
@@ -321,7 +217,7 @@ static int read_output_values(
 }
 
 static int read_logprob_ids(
-	const struct kp_wire_field *f, struct kp_vllm_logprobs *l, struct kp_err *err)
+	const struct kp_wire_field *f, struct kp_response_logprobs *l, struct kp_err *err)
 {
 	struct kp_wire_list s;
 	uint64_t v;
@@ -332,7 +228,7 @@ static int read_logprob_ids(
 	while ((more = kp_wire_list_next(&s, &v)) > 0) {
 		struct kp_token_logprob *t = position(l, l->n_ids);
 		if (!t) {
-			return too_many(err, "token_ids", KP_VLLM_MAX_IDS);
+			return too_many(err, "token_ids", KP_RESPONSE_MAX_IDS);
 		}
 		l->n_ids++;
 		t->id = (kp_id)v;
@@ -342,7 +238,7 @@ static int read_logprob_ids(
 
 /* OutputLogProbs and InputLogProbs differ only in the type of field 1. */
 static int read_logprobs(const struct kp_wire_field *field, bool is_input,
-	struct kp_vllm_logprobs *l, struct kp_err *err)
+	struct kp_response_logprobs *l, struct kp_err *err)
 {
 	struct kp_wire w = field->bytes;
 	struct kp_wire_field f;
@@ -372,7 +268,7 @@ static int read_logprobs(const struct kp_wire_field *field, bool is_input,
 	return 0;
 }
 
-static int logprobs_finish(struct kp_vllm_logprobs *l, const struct kp_token_logprob **ret,
+static int logprobs_finish(struct kp_response_logprobs *l, struct kp_token_logprob **ret,
 	size_t *ret_n, struct kp_err *err)
 {
 	if (KP_LIKELY((l->n_ids | l->n_values | l->n_lists) == 0)) {
@@ -395,30 +291,6 @@ static int logprobs_finish(struct kp_vllm_logprobs *l, const struct kp_token_log
 	return 0;
 }
 
-/* Where chunk and complete keep the same thing. 0: it has none. */
-static const struct layout {
-	uint32_t ids, finish, prompt, completion, cached, output_logprobs, input_logprobs, index,
-		matched_id, matched_str;
-} layouts[] = {
-	[KP_VLLM_CHUNK] = { .ids = 1,
-		.prompt = 2,
-		.completion = 3,
-		.cached = 4,
-		.output_logprobs = 5,
-		.input_logprobs = 6,
-		.index = 7 },
-	[KP_VLLM_COMPLETE] = { .ids = 1,
-		.finish = 2,
-		.prompt = 3,
-		.completion = 4,
-		.cached = 5,
-		.output_logprobs = 6,
-		.input_logprobs = 7,
-		.index = 8,
-		.matched_id = 10,
-		.matched_str = 11 },
-};
-
 static int read_string(const struct kp_wire_field *f, kp_str *ret, struct kp_err *err)
 {
 	if (f->type != KP_WIRE_BYTES) {
@@ -436,8 +308,8 @@ static int read_u32(const struct kp_wire_field *f, uint32_t *ret, struct kp_err 
 	return 0;
 }
 
-static int read_body_field(struct kp_vllm_decoder *d, const struct layout *l,
-	const struct kp_wire_field *f, struct kp_vllm_response *r, struct kp_err *err)
+static int read_body_field(struct kp_response_decoder *d, const struct kp_response_fields *l,
+	const struct kp_wire_field *f, struct kp_response *r, struct kp_err *err)
 {
 	uint32_t n = f->number;
 	if (n == l->ids) {
@@ -468,59 +340,73 @@ static int read_body_field(struct kp_vllm_decoder *d, const struct layout *l,
 	return 0;
 }
 
-static int read_body(struct kp_vllm_decoder *d, const struct kp_wire_field *field,
-	struct kp_vllm_response *r, struct kp_err *err)
+static int read_body(struct kp_response_decoder *d, const struct kp_response_fields *l,
+	const struct kp_wire_field *field, struct kp_response *r, struct kp_err *err)
 {
 	if (field->type != KP_WIRE_BYTES) {
 		return bad(err, "response");
 	}
 	decoder_reset(d);
-	*r = (struct kp_vllm_response){ .kind = (enum kp_vllm_kind)field->number };
 	struct kp_wire w = field->bytes;
 	struct kp_wire_field f;
 	while (kp_wire_more(&w)) {
 		if (!kp_wire_next(&w, &f)) {
 			return bad(err, "response");
 		}
-		if (read_body_field(d, &layouts[r->kind], &f, r, err) < 0) {
+		if (read_body_field(d, l, &f, r, err) < 0) {
 			return -1;
 		}
 	}
 	return 0;
 }
 
-int kp_vllm_decode_response(
-	struct kp_vllm_decoder *d, kp_str bytes, struct kp_vllm_response *ret, struct kp_err *err)
+/* A oneof: the last member counts. */
+static int read_bodies(struct kp_response_decoder *d, const struct kp_response_layout *layout,
+	struct kp_wire w, struct kp_response *r, struct kp_err *err)
 {
-	struct kp_vllm_response r = { 0 };
-	struct kp_wire w = kp_wire_of(bytes);
 	struct kp_wire_field f;
 	while (kp_wire_more(&w)) {
 		if (!kp_wire_next(&w, &f)) {
 			return bad(err, "response");
 		}
-		/* A oneof: the last one counts. */
-		if ((f.number == KP_VLLM_CHUNK || f.number == KP_VLLM_COMPLETE) &&
-			read_body(d, &f, &r, err) < 0) {
+		if (f.number == layout->chunk) {
+			*r = (struct kp_response){ .kind = KP_RESPONSE_CHUNK };
+		} else if (f.number == layout->complete) {
+			*r = (struct kp_response){ .kind = KP_RESPONSE_COMPLETE };
+		} else if (f.number == layout->request_id && f.type != KP_WIRE_BYTES) {
+			return bad(err, "response");
+		} else {
+			continue;
+		}
+		if (read_body(d, &layout->in[r->kind], &f, r, err) < 0) {
 			return -1;
 		}
 	}
-	if (r.kind == KP_VLLM_NOTHING) {
-		*ret = r;
-		return 0;
-	}
-	/* Only now do the arrays stay where they are. */
-	r.ids = d->ids.p;
-	r.n_ids = d->ids.n;
-	if (logprobs_finish(&d->output, &r.logprobs, &r.n_logprobs, err) < 0 ||
-		logprobs_finish(&d->input, &r.prompt_logprobs, &r.n_prompt_logprobs, err) < 0) {
+	return 0;
+}
+
+int kp_response_decode(struct kp_response_decoder *d, const struct kp_response_layout *layout,
+	kp_str bytes, struct kp_response *ret, struct kp_err *err)
+{
+	struct kp_response r = { 0 };
+	if (read_bodies(d, layout, kp_wire_of(bytes), &r, err) < 0) {
 		return -1;
+	}
+	if (r.kind != KP_RESPONSE_NOTHING) {
+		/* Only now do the arrays stay where they are. */
+		r.ids = d->ids.p;
+		r.n_ids = d->ids.n;
+		if (logprobs_finish(&d->output, &r.logprobs, &r.n_logprobs, err) < 0 ||
+			logprobs_finish(&d->input, &r.prompt_logprobs, &r.n_prompt_logprobs, err) <
+				0) {
+			return -1;
+		}
 	}
 	*ret = r;
 	return 0;
 }
 
-enum kp_finish kp_vllm_finish(kp_str reason)
+enum kp_finish kp_response_finish(kp_str reason)
 {
 	static const struct {
 		kp_str name;
@@ -537,27 +423,4 @@ enum kp_finish kp_vllm_finish(kp_str reason)
 		}
 	}
 	return KP_FINISH_STOP;
-}
-
-int kp_vllm_decode_tokenizer(kp_str bytes, kp_str *ret_data, kp_str *ret_sha256, struct kp_err *err)
-{
-	kp_str field[2] = { KP_STR_NULL, KP_STR_NULL };
-	struct kp_wire w = kp_wire_of(bytes);
-	struct kp_wire_field f;
-	while (kp_wire_more(&w)) {
-		if (!kp_wire_next(&w, &f) ||
-			((f.number == 1 || f.number == 2) && f.type != KP_WIRE_BYTES)) {
-			return bad(err, "tokenizer chunk");
-		}
-		if (f.number == 1 || f.number == 2) {
-			field[f.number - 1] = kp_wire_str(f.bytes);
-		}
-	}
-	if (field[1].n != 0 && field[1].n != 64) {
-		return kp_err_set(
-			err, KP_INTERNAL, "read `sha256`: %zu characters, not 64", field[1].n);
-	}
-	*ret_data = field[0];
-	*ret_sha256 = field[1];
-	return 0;
 }

@@ -5,13 +5,11 @@
 
    The tokenizer's archive is hashed piece by piece as it arrives, so that no iteration of the loop
    hashes 256 MiB at once. */
-#include "engine/vllm.h"
-#include "engine/vllm_ask.h"
+#include "engine/cold.h"
+#include "engine/protocol.h"
 #include "base/mem.h"
 
 #include <openssl/evp.h>
-
-#define METHOD(name) "/vllm.grpc.engine.VllmEngine/" name
 
 struct question;
 
@@ -23,7 +21,7 @@ struct ask {
 };
 
 struct question {
-	struct kp_vllm *e;
+	struct kp_remote *e;
 	struct ask asks[3];
 	unsigned n_open;
 	struct kp_err status; /* the first failure */
@@ -48,13 +46,13 @@ struct question {
 
 static void close_question(struct question *q)
 {
-	struct kp_vllm *e = q->e;
+	struct kp_remote *e = q->e;
 	q->finish(q);
 	kp_arena_destroy(q->arena);
 	kp_buf_fini(&q->zip);
 	EVP_MD_CTX_free(q->digest);
 	kp_mem_free(q);
-	kp_vllm_put(e);
+	kp_remote_put(e);
 }
 
 static void fail(struct question *q, const struct kp_err *err)
@@ -80,7 +78,7 @@ static void on_message(void *user, kp_str bytes)
 						: a->read(q, bytes, &err);
 	a->has_answer = true;
 	if (rc < 0) {
-		kp_vllm_blame(q->e, &err);
+		kp_remote_blame(q->e, &err);
 		fail(q, &err);
 		close_question(q);
 	}
@@ -99,10 +97,10 @@ static void on_end(void *user, const struct kp_err *status, bool processed,
 	q->n_open--;
 	if (status->code == KP_OK && !a->has_answer) {
 		kp_err_set(&err, KP_DATA_LOSS, "gave no answer");
-		kp_vllm_blame(q->e, &err);
+		kp_remote_blame(q->e, &err);
 		fail(q, &err);
 	} else if (status->code != KP_OK && !(a->is_optional && status->code == KP_UNIMPLEMENTED)) {
-		kp_vllm_map_status(q->e, &err);
+		kp_remote_map_status(q->e, &err);
 		fail(q, &err);
 	}
 	if (q->n_open == 0) {
@@ -115,14 +113,14 @@ static const struct kp_grpc_call_ops ask_ops = { .message = on_message, .end = o
 static struct question *open_question(
 	struct kp_engine *base, void (*finish)(struct question *), void *user)
 {
-	struct kp_vllm *e = KP_CONTAINER(base, struct kp_vllm, base);
+	struct kp_remote *e = KP_CONTAINER(base, struct kp_remote, base);
 	struct question *q = kp_new(struct question);
 	kp_assert_on(base->loop);
 	q->e = e;
 	q->finish = finish;
 	q->user = user;
 	q->arena = kp_arena_create(4 << 20);
-	kp_buf_init(&q->zip, KP_VLLM_MAX_TOKENIZER);
+	kp_buf_init(&q->zip, KP_ENGINE_MAX_TOKENIZER);
 	e->n_open++;
 	return q;
 }
@@ -139,60 +137,53 @@ static struct ask *ask(struct question *q, const char *path, int64_t deadline_ns
 	return a;
 }
 
-/* --- health
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- health --- */
 
 static int read_health(struct question *q, kp_str bytes, struct kp_err *err)
 {
-	(void)q;
-	return kp_vllm_decode_health(bytes, err);
+	return q->e->protocol->read_health(bytes, err);
 }
 static void finish_health(struct question *q)
 {
 	q->done.health(q->user, &q->status);
 }
-void kp_vllm_health(struct kp_engine *e, int64_t deadline_ns,
+void kp_remote_health(struct kp_engine *e, int64_t deadline_ns,
 	void (*done)(void *user, const struct kp_err *status), void *user)
 {
 	struct question *q = open_question(e, finish_health, user);
 	q->done.health = done;
-	ask(q, METHOD("HealthCheck"), deadline_ns, read_health);
+	ask(q, q->e->protocol->health, deadline_ns, read_health);
 }
 
-/* --- loads
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- loads --- */
 
 static int read_loads(struct question *q, kp_str bytes, struct kp_err *err)
 {
-	return kp_vllm_decode_loads(bytes, q->arena, &q->loads, &q->info.version, err);
+	return q->e->protocol->read_loads(bytes, q->arena, &q->loads, &q->info, err);
 }
 static void finish_loads(struct question *q)
 {
 	q->loads.at_ns = kp_loop_now(q->e->base.loop);
 	q->done.loads(q->user, &q->status, q->status.code == KP_OK ? &q->loads : NULL);
 }
-void kp_vllm_loads(struct kp_engine *e, int64_t deadline_ns,
+void kp_remote_loads(struct kp_engine *e, int64_t deadline_ns,
 	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads),
 	void *user)
 {
 	struct question *q = open_question(e, finish_loads, user);
 	q->done.loads = done;
-	ask(q, METHOD("GetLoads"), deadline_ns, read_loads);
+	ask(q, q->e->protocol->loads, deadline_ns, read_loads);
 }
 
-/* --- info
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- info --- */
 
 static int read_model_info(struct question *q, kp_str bytes, struct kp_err *err)
 {
-	return kp_vllm_decode_model_info(bytes, q->arena, &q->info, err);
+	return q->e->protocol->read_model_info(bytes, q->arena, &q->info, err);
 }
 static int read_server_info(struct question *q, kp_str bytes, struct kp_err *err)
 {
-	return kp_vllm_decode_server_info(bytes, &q->info, err);
+	return q->e->protocol->read_server_info(bytes, q->arena, &q->info, err);
 }
 static void finish_info(struct question *q)
 {
@@ -205,26 +196,24 @@ static void finish_info(struct question *q)
 	}
 	q->done.info(q->user, &q->status, ok ? &q->info : NULL);
 }
-void kp_vllm_info(struct kp_engine *e, int64_t deadline_ns,
+void kp_remote_info(struct kp_engine *e, int64_t deadline_ns,
 	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info),
 	void *user)
 {
 	struct question *q = open_question(e, finish_info, user);
 	q->done.info = done;
-	ask(q, METHOD("GetModelInfo"), deadline_ns, read_model_info);
-	ask(q, METHOD("GetServerInfo"), deadline_ns, read_server_info)->is_optional = true;
-	ask(q, METHOD("GetLoads"), deadline_ns, read_loads)->is_optional =
+	ask(q, q->e->protocol->model_info, deadline_ns, read_model_info);
+	ask(q, q->e->protocol->server_info, deadline_ns, read_server_info)->is_optional = true;
+	ask(q, q->e->protocol->loads, deadline_ns, read_loads)->is_optional =
 		true; /* it has the version */
 }
 
-/* --- tokenizer
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- tokenizer --- */
 
 static int read_piece(struct question *q, kp_str bytes, struct kp_err *err)
 {
 	kp_str data, sha256;
-	if (kp_vllm_decode_tokenizer(bytes, &data, &sha256, err) < 0) {
+	if (kp_cold_tokenizer(bytes, &data, &sha256, err) < 0) {
 		return -1;
 	}
 	if (q->has_sha256) {
@@ -272,19 +261,19 @@ static void finish_tokenizer(struct question *q)
 {
 	struct kp_err err = KP_ERR_INIT;
 	if (q->status.code == KP_OK && check_digest(q, &err) < 0) {
-		kp_vllm_blame(q->e, &err);
+		kp_remote_blame(q->e, &err);
 		q->status = err;
 	}
 	q->done.tokenizer(
 		q->user, &q->status, q->status.code == KP_OK ? kp_buf_str(&q->zip) : KP_STR_NULL);
 }
 
-void kp_vllm_tokenizer(struct kp_engine *e, int64_t deadline_ns,
+void kp_remote_tokenizer(struct kp_engine *e, int64_t deadline_ns,
 	void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user)
 {
 	struct question *q = open_question(e, finish_tokenizer, user);
 	q->done.tokenizer = done;
 	q->digest = EVP_MD_CTX_new();
 	KP_BUG_ON(!q->digest || !EVP_DigestInit_ex(q->digest, EVP_sha256(), NULL));
-	ask(q, METHOD("GetTokenizer"), deadline_ns, read_piece)->is_stream = true;
+	ask(q, q->e->protocol->tokenizer, deadline_ns, read_piece)->is_stream = true;
 }

@@ -1,0 +1,422 @@
+/* DESIGN: one struct per generation (kp_engine_call), checked message by message: the counters and
+   flags here are what is believed of an engine, nothing it sends is passed on unchecked. A message
+   makes at most one call of the sink, and that call is the last thing done, because the sink may
+   cancel.
+
+   Which ids are new: a chunk's. The `complete` of a streamed choice repeats the last chunk's ids
+   (and log-probabilities; the text of SGLang's protocol even allows all of them), so its own count
+   only for a choice that had no chunk, which is how an answer that is not streamed looks. The same
+   rule serves both, and every engine.
+
+   Engines give more than was asked: SGLang reports as many alternatives for the prompt as for the
+   output, and a matched stop id also for the model's own end. What nobody asked for is taken away
+   here.
+
+   Questions (health, info, loads, tokenizer) are in remote_ask.c.
+
+   Everything is on the loop's thread. The engine outlives its destruction until the last open call
+   has ended. */
+#include "engine/protocol.h"
+#include "base/mem.h"
+
+struct choice {
+	bool has_chunk, is_finished;
+};
+
+struct kp_engine_call {
+	struct kp_remote *e;
+	struct kp_grpc_call *grpc; /* NULL: never started, `refused` is scheduled */
+	struct kp_engine_sink sink;
+	void *user;
+	struct kp_defer refused;
+	struct kp_err refusal;
+	size_t n_prompt;
+	int32_t logprobs, prompt_logprobs; /* alternatives asked for; below 0: none of the list */
+	uint32_t n, n_finished;
+	struct choice *choices; /* behind stop_ids */
+	size_t n_stop_ids;
+	kp_id stop_ids[];
+};
+
+void kp_remote_put(struct kp_remote *e)
+{
+	if (--e->n_open > 0 || !e->is_destroyed) {
+		return;
+	}
+	kp_response_decoder_fini(&e->decoder);
+	kp_buf_fini(&e->scratch);
+	kp_free(&e->address);
+	kp_mem_free(e);
+}
+
+/* --- errors --- */
+
+void kp_remote_blame(const struct kp_remote *e, struct kp_err *err)
+{
+	if (!kp_str_has(kp_str_c(err->msg), kp_str_c(e->address))) { /* the channel names it too */
+		kp_err_wrap(err, "engine `%s`", e->address);
+	}
+}
+
+/* SGLang's scheduler turns a request away with HTTP's 503, which its servicer makes UNAVAILABLE:
+   "The request queue is full.", "Request queue timeout reached.", "The request is aborted by a
+   higher priority request.". That engine is not gone. */
+static bool is_full(kp_str message)
+{
+	return kp_str_has(message, KP_S("request queue is full")) ||
+	       kp_str_has(message, KP_S("queue timeout reached")) ||
+	       kp_str_has(message, KP_S("higher priority request"));
+}
+
+void kp_remote_map_status(const struct kp_remote *e, struct kp_err *status)
+{
+	switch (status->code) {
+	case KP_OK:
+	case KP_INVALID_ARGUMENT:
+	case KP_OUT_OF_RANGE:
+	case KP_NOT_FOUND:
+	case KP_FAILED_PRECONDITION:
+	case KP_DEADLINE_EXCEEDED:
+		return; /* the client's, or nobody's */
+	case KP_RESOURCE_EXHAUSTED:
+		/* gRPC core, grpc-go and tonic all say it so; the rest is a full queue. */
+		if (kp_str_has(kp_str_c(status->msg), KP_S("larger than max"))) {
+			status->code = KP_TOO_LARGE;
+		}
+		return;
+	case KP_CANCELLED:
+		if (e->is_destroyed) {
+			return;
+		}
+		status->code = KP_UNAVAILABLE; /* not by us: calls that we cancel do not end here */
+		break;
+	case KP_ABORTED:
+	case KP_UNAVAILABLE:
+		if (is_full(kp_str_c(status->msg))) {
+			status->code = KP_RESOURCE_EXHAUSTED;
+			return;
+		}
+		status->code = KP_UNAVAILABLE;
+		break;
+	case KP_UNIMPLEMENTED:
+	case KP_DATA_LOSS:
+		break;
+	case KP_UNKNOWN:
+	case KP_ALREADY_EXISTS:
+	case KP_PERMISSION_DENIED: /* of the gateway, not of the client */
+	case KP_UNAUTHENTICATED:
+	case KP_INTERNAL:
+	case KP_CONFLICT:
+	case KP_GONE:
+	case KP_TOO_LARGE:
+	case KP_METHOD_NOT_ALLOWED:
+	case KP_UNSUPPORTED_MEDIA:
+		status->code = KP_INTERNAL;
+		break;
+	}
+	kp_remote_blame(e, status);
+}
+
+/* --- one generation --- */
+
+static void end_call(struct kp_engine_call *c, const struct kp_err *status, bool retryable)
+{
+	struct kp_engine_sink sink = c->sink;
+	void *user = c->user;
+	struct kp_remote *e = c->e;
+	struct kp_err copy = *status; /* may lie inside c */
+	kp_loop_undefer(&c->refused);
+	kp_mem_free(c);
+	sink.end(user, &copy, retryable);
+	kp_remote_put(e);
+}
+
+/* The engine broke the protocol: it loses the call. */
+static void accuse(struct kp_engine_call *c, struct kp_err *err)
+{
+	kp_remote_blame(c->e, err);
+	kp_grpc_cancel(c->grpc);
+	end_call(c, err, false);
+}
+
+static int check_id(const struct kp_remote *e, kp_id id, struct kp_err *err)
+{
+	if (KP_UNLIKELY(e->vocab_size && id >= e->vocab_size)) {
+		return kp_err_set(err, KP_INTERNAL, "sent token id %u, but its vocabulary has %u",
+			id, e->vocab_size);
+	}
+	return 0;
+}
+
+static int check_logprobs(
+	const struct kp_remote *e, const struct kp_token_logprob *l, size_t n, struct kp_err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (check_id(e, l[i].id, err) < 0) {
+			return -1;
+		}
+		for (size_t k = 0; k < l[i].n_top; k++) {
+			if (check_id(e, l[i].top[k].id, err) < 0) {
+				return -1;
+			}
+		}
+	}
+	return 0;
+}
+
+/* Lists that do not belong to the ids beside them cannot be shown to anybody. */
+static int check_lists(
+	const struct kp_engine_call *c, const struct kp_response *r, struct kp_err *err)
+{
+	if (r->n_logprobs && r->n_logprobs != r->n_ids) {
+		return kp_err_set(err, KP_INTERNAL,
+			"sent log-probabilities of %zu tokens with %zu tokens", r->n_logprobs,
+			r->n_ids);
+	}
+	for (size_t i = 0; i < r->n_logprobs; i++) {
+		if (r->logprobs[i].id != r->ids[i]) {
+			return kp_err_set(err, KP_INTERNAL,
+				"sent the log-probability of token id %u with token id %u",
+				r->logprobs[i].id, r->ids[i]);
+		}
+	}
+	if (r->n_prompt_logprobs && r->n_prompt_logprobs != c->n_prompt) {
+		return kp_err_set(err, KP_INTERNAL,
+			"sent prompt log-probabilities of %zu tokens for a prompt of %zu",
+			r->n_prompt_logprobs, c->n_prompt);
+	}
+	if (check_logprobs(c->e, r->logprobs, r->n_logprobs, err) < 0) {
+		return -1;
+	}
+	return check_logprobs(c->e, r->prompt_logprobs, r->n_prompt_logprobs, err);
+}
+
+static int check_choice(
+	const struct kp_engine_call *c, const struct kp_response *r, struct kp_err *err)
+{
+	if (r->kind == KP_RESPONSE_NOTHING) {
+		return kp_err_set(
+			err, KP_INTERNAL, "sent a message with neither chunk nor complete");
+	}
+	if (r->choice >= c->n) {
+		return kp_err_set(
+			err, KP_INTERNAL, "sent choice %u, but %u were asked for", r->choice, c->n);
+	}
+	if (c->choices[r->choice].is_finished) {
+		return kp_err_set(
+			err, KP_INTERNAL, "sent more for choice %u after its end", r->choice);
+	}
+	return 0;
+}
+
+static int check_tokens(
+	const struct kp_engine_call *c, const struct kp_response *r, struct kp_err *err)
+{
+	for (size_t i = 0; i < r->n_ids; i++) {
+		if (check_id(c->e, r->ids[i], err) < 0) {
+			return -1;
+		}
+	}
+	if (KP_UNLIKELY(r->n_logprobs || r->n_prompt_logprobs)) {
+		return check_lists(c, r, err);
+	}
+	return 0;
+}
+
+/* The list with no more alternatives than were asked for, NULL when it was not. */
+static const struct kp_token_logprob *asked(struct kp_token_logprob *l, size_t n, int32_t most)
+{
+	if (most < 0) {
+		return NULL;
+	}
+	for (size_t i = 0; i < n; i++) {
+		l[i].n_top = KP_MIN(l[i].n_top, (uint32_t)most);
+	}
+	return l;
+}
+
+static bool is_stop_id(const struct kp_engine_call *c, kp_id id)
+{
+	for (size_t i = 0; i < c->n_stop_ids; i++) {
+		if (c->stop_ids[i] == id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void on_message(void *user, kp_str bytes)
+{
+	struct kp_engine_call *c = user;
+	struct kp_remote *e = c->e;
+	struct kp_response r;
+	struct kp_err err = KP_ERR_INIT;
+	if (kp_response_decode(&e->decoder, &e->protocol->response, bytes, &r, &err) < 0 ||
+		check_choice(c, &r, &err) < 0) {
+		accuse(c, &err);
+		return;
+	}
+	struct choice *choice = &c->choices[r.choice];
+	struct kp_engine_delta d = { .choice = r.choice,
+		.prompt_tokens = r.prompt_tokens,
+		.cached_tokens = r.cached_tokens };
+	if (!choice->has_chunk || r.kind == KP_RESPONSE_CHUNK) {
+		if (check_tokens(c, &r, &err) < 0) {
+			accuse(c, &err);
+			return;
+		}
+		d.ids = r.ids;
+		d.n_ids = r.n_ids;
+		d.logprobs = asked(r.logprobs, r.n_logprobs, c->logprobs);
+		d.prompt_logprobs =
+			asked(r.prompt_logprobs, r.n_prompt_logprobs, c->prompt_logprobs);
+		d.n_prompt_logprobs = d.prompt_logprobs ? r.n_prompt_logprobs : 0;
+	}
+	if (r.kind == KP_RESPONSE_CHUNK) {
+		choice->has_chunk = true;
+	} else {
+		choice->is_finished = true;
+		c->n_finished++;
+		d.finish = e->protocol->finish(&r);
+		d.has_matched_id = r.has_matched_id && is_stop_id(c, r.matched_id);
+		d.matched_id = d.has_matched_id ? r.matched_id : 0;
+	}
+	c->sink.delta(c->user, &d);
+}
+
+static void on_end(void *user, const struct kp_err *status, bool processed,
+	const struct kp_header *trailers, size_t n_trailers)
+{
+	struct kp_engine_call *c = user;
+	(void)trailers;
+	(void)n_trailers;
+	struct kp_err err = KP_ERR_INIT;
+	if (c->n_finished == c->n) {
+		/* Everything asked for has arrived; how the call went on to end no longer matters.
+		 */
+		end_call(c, &err, false);
+	} else if (status->code == KP_OK) {
+		kp_err_set(&err, KP_DATA_LOSS, "ended the stream without a finish");
+		kp_remote_blame(c->e, &err);
+		end_call(c, &err, false);
+	} else {
+		err = *status;
+		kp_remote_map_status(c->e, &err);
+		end_call(c, &err, !processed);
+	}
+}
+
+static const struct kp_grpc_call_ops call_ops = { .message = on_message, .end = on_end };
+
+static void on_refused(struct kp_defer *d)
+{
+	struct kp_engine_call *c = KP_CONTAINER(d, struct kp_engine_call, refused);
+	end_call(c, &c->refusal, false);
+}
+
+/* How many alternatives a list may have; below 0 when it is not asked for. */
+static int32_t most_tops(const struct kp_sampling *s, enum kp_sampling_field bit, int32_t n)
+{
+	return !(s->set & (uint32_t)bit) ? -1 : n < 0 ? INT32_MAX : n;
+}
+
+static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engine_request *r,
+	const struct kp_engine_sink *sink, void *user)
+{
+	struct kp_remote *e = KP_CONTAINER(base, struct kp_remote, base);
+	const struct kp_sampling *s = r->sampling;
+	kp_assert_on(e->base.loop);
+	uint32_t n = KP_MAX(s->n, 1u);
+	bool n_ok = n <= KP_ENGINE_MAX_CHOICES;
+	size_t stop_bytes = s->n_stop_ids * sizeof(kp_id);
+	struct kp_engine_call *c =
+		kp_xcalloc(1, sizeof(*c) + stop_bytes + (n_ok ? n : 0) * sizeof(c->choices[0]));
+	*c = (struct kp_engine_call){ .e = e,
+		.sink = *sink,
+		.user = user,
+		.n = n,
+		.n_prompt = r->n_ids,
+		.logprobs = most_tops(s, KP_SET_LOGPROBS, s->logprobs),
+		.prompt_logprobs = most_tops(s, KP_SET_PROMPT_LOGPROBS, s->prompt_logprobs),
+		.n_stop_ids = s->n_stop_ids };
+	if (stop_bytes) {
+		memcpy(c->stop_ids, s->stop_ids, stop_bytes);
+	}
+	c->choices = (struct choice *)(c->stop_ids + s->n_stop_ids);
+	e->n_open++;
+	kp_buf_reset(&e->scratch);
+	if (!n_ok) {
+		kp_err_set(&c->refusal, KP_INVALID_ARGUMENT, "n is %u, at most %d", n,
+			KP_ENGINE_MAX_CHOICES);
+	} else if (e->protocol->encode(&e->scratch, r, &e->defaults, &c->refusal) == 0) {
+		kp_grpc_channel_connect(
+			e->channel); /* who calls us believes that the engine is up */
+		c->grpc = kp_grpc_start(e->channel, e->protocol->generate, NULL, 0,
+			kp_buf_str(&e->scratch), r->deadline_ns, false, &call_ops, c);
+		return c;
+	}
+	kp_loop_defer(e->base.loop, &c->refused, on_refused);
+	return c;
+}
+
+static void cancel(struct kp_engine_call *c)
+{
+	struct kp_remote *e = c->e;
+	if (c->grpc) {
+		kp_grpc_cancel(c->grpc);
+	}
+	kp_loop_undefer(&c->refused);
+	kp_mem_free(c);
+	kp_remote_put(e);
+}
+
+static void pause_call(struct kp_engine_call *c, bool paused)
+{
+	if (c->grpc) {
+		kp_grpc_pause(c->grpc, paused);
+	}
+}
+
+static void destroy(struct kp_engine *base)
+{
+	struct kp_remote *e = KP_CONTAINER(base, struct kp_remote, base);
+	e->is_destroyed = true;
+	kp_grpc_channel_destroy(kp_steal(e->channel));
+	kp_remote_put(e);
+}
+
+static uint64_t connections(const struct kp_engine *base)
+{
+	const struct kp_remote *e = KP_CONTAINER(base, struct kp_remote, base);
+	return kp_grpc_channel_connections(e->channel);
+}
+
+static const struct kp_engine_ops ops = {
+	.destroy = destroy,
+	.start = start,
+	.cancel = cancel,
+	.pause = pause_call,
+	.connections = connections,
+	.health = kp_remote_health,
+	.info = kp_remote_info,
+	.loads = kp_remote_loads,
+	.tokenizer = kp_remote_tokenizer,
+};
+
+struct kp_engine *kp_remote_create(struct kp_loop *loop, const char *address,
+	const struct kp_engine_opts *o, const struct kp_protocol *protocol)
+{
+	struct kp_remote *e = kp_new(struct kp_remote);
+	e->base = (struct kp_engine){ .ops = &ops, .loop = loop };
+	e->protocol = protocol;
+	e->address = kp_xstrdup(address);
+	e->vocab_size = o ? o->vocab_size : 0;
+	e->n_open = 1; /* its owner's */
+	kp_response_decoder_init(&e->decoder);
+	kp_buf_init(&e->scratch, 64 << 20);
+	const struct kp_grpc_opts grpc = {
+		.address = e->address, .tls = o ? o->tls : NULL, .max_message_bytes = 64 << 20
+	};
+	e->channel = kp_grpc_channel_create(loop, &grpc);
+	return &e->base;
+}

@@ -1,0 +1,33 @@
+/* kp_engine for an engine behind gRPC, whatever its protocol: one endpoint, one channel of lib/net's
+   gRPC client, on one loop. engine/vllm.h and engine/sglang.h make one.
+
+   Errors. What the client did wrong (INVALID_ARGUMENT, OUT_OF_RANGE, NOT_FOUND,
+   FAILED_PRECONDITION) and what asks for patience (RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED,
+   UNAVAILABLE) keep their code; a message larger than the engine takes is TOO_LARGE; an engine that
+   calls itself unavailable because its queue is full is RESOURCE_EXHAUSTED. Everything else an
+   engine says, and everything it does against the protocol, is the engine's fault and names its
+   address: INTERNAL (bytes that are no protobuf, a choice or an id that does not exist, more after
+   the end), DATA_LOSS (the stream ended before every choice did), UNAVAILABLE (it gave the call up
+   itself). Retryable is only what the engine certainly never took.
+
+   Cancelling ends the gRPC call, which is what makes the engines' servicers abort the request; no
+   Abort is sent.
+
+   Limits: 64 MiB a message in either direction, 256 MiB a tokenizer archive,
+   KP_ENGINE_MAX_CHOICES choices. */
+#ifndef KP_ENGINE_REMOTE_H
+#define KP_ENGINE_REMOTE_H
+
+#include "core/engine.h"
+
+struct kp_tls_context;
+
+enum { KP_ENGINE_MAX_CHOICES = 1024, KP_ENGINE_MAX_TOKENIZER = 256 << 20 };
+
+/* All zero is a fine default. */
+struct kp_engine_opts {
+	struct kp_tls_context *tls; /* NULL: cleartext */
+	uint32_t vocab_size;        /* 0: what `info` finds out; ids are not checked before */
+};
+
+#endif

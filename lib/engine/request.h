@@ -1,0 +1,44 @@
+/* Pieces of a GenerateRequest that the engines' protocols share (wire/wire.h writes the rest).
+   Errors are the buffer's: it fails at its maximum. */
+#ifndef KP_ENGINE_REQUEST_H
+#define KP_ENGINE_REQUEST_H
+
+#include "core/engine.h"
+#include "wire/wire.h"
+
+/* `message TokenizedInput {string original_text = 1; repeated uint32 input_ids = 2;}` */
+static inline void kp_request_input(
+	struct kp_buf *b, uint32_t number, const struct kp_engine_request *r)
+{
+	size_t at = kp_wire_begin(b, number);
+	if (r->text.n) {
+		kp_wire_add_str(b, 1, r->text);
+	}
+	kp_wire_add_packed(b, 2, r->ids, r->n_ids);
+	kp_wire_end(b, at);
+}
+
+/* Fields whose zero is not written, as proto3 writes them. */
+static inline void kp_request_float(struct kp_buf *b, uint32_t number, double v)
+{
+	float f = (float)v;
+	if (f != 0.0f) {
+		kp_wire_add_float(b, number, f);
+	}
+}
+static inline void kp_request_u64(struct kp_buf *b, uint32_t number, uint64_t v)
+{
+	if (v) {
+		kp_wire_add_u64(b, number, v);
+	}
+}
+
+/* Who says a field: the request, else the model's defaults (may be NULL), else NULL. */
+static inline const struct kp_sampling *kp_request_says(const struct kp_sampling *s,
+	const struct kp_sampling *defaults, enum kp_sampling_field field)
+{
+	uint32_t bit = (uint32_t)field;
+	return s->set & bit ? s : defaults && defaults->set & bit ? defaults : NULL;
+}
+
+#endif
