@@ -468,16 +468,42 @@ void kp_conn_deliver_eof(struct kp_conn *c)
 	}
 }
 
+static void on_finish_timer(struct kp_timer *t);
+
+/* TLS is broken and our alert has been sent. Closing now would, with bytes of the other side still to come, make the kernel
+   answer with a reset that may overtake the alert: so they are read and dropped for a while. */
+static void fail_tls(struct kp_conn *c, const struct kp_err *why)
+{
+	if (c->state == KP_CONN_DEAD || c->memory || c->eof_read || shutdown(c->fd, SHUT_WR) < 0) {
+		kp_conn_fail(c, why);
+		return;
+	}
+	const struct kp_conn_ops *ops = c->ops;
+	void *user = c->user;
+	c->state = KP_CONN_LINGER;
+	c->ops = NULL;
+	c->paused = c->blocked = false;
+	kp_conn_tls_destroy(c);
+	kp_conn_dial_destroy(c);
+	kp_list_push(&c->loop->finishing, &c->finishing);
+	kp_timer_start(c->loop, &c->timer, kp_loop_now(c->loop) + LINGER_NS, on_finish_timer);
+	kp_conn_touch(c);
+	if (ops && ops->closed) {
+		ops->closed(user, why);
+	}
+}
+
 static void take_input(struct kp_conn *c, kp_str bytes)
 {
 	struct kp_err err;
+	c->heard = true;
 	if (c->state >= KP_CONN_FINISHING) {
 		return; /* dropped */
 	}
 	if (!c->tls) {
 		kp_conn_deliver(c, bytes);
 	} else if (kp_conn_tls_input(c, bytes, &err) < 0) {
-		kp_conn_fail(c, &err);
+		fail_tls(c, &err);
 	}
 }
 
@@ -486,7 +512,7 @@ static void take_eof(struct kp_conn *c)
 	c->eof_read = true;
 	if (c->state == KP_CONN_HANDSHAKE) {
 		struct kp_err err;
-		kp_err_set(&err, KP_UNAVAILABLE,
+		kp_err_set(&err, c->heard || c->dial ? KP_UNAVAILABLE : KP_CANCELLED,
 			"TLS handshake: the other side closed the connection");
 		kp_conn_fail(c, &err);
 	} else {
@@ -494,7 +520,8 @@ static void take_eof(struct kp_conn *c)
 	}
 }
 
-static void read_some(struct kp_conn *c)
+/* false: nothing was there. */
+static bool read_some(struct kp_conn *c)
 {
 	ssize_t n;
 	do {
@@ -511,6 +538,7 @@ static void read_some(struct kp_conn *c)
 		err.code = KP_UNAVAILABLE;
 		kp_conn_fail(c, &err);
 	}
+	return n > 0;
 }
 
 /* epoll reports an error condition: what is it? */
@@ -520,6 +548,12 @@ static void on_socket_error(struct kp_conn *c)
 	socklen_t len = sizeof(e);
 	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0 || e == 0) {
 		e = ECONNRESET;
+	}
+	/* A reset does not take back what came before it: a TLS alert may say why. */
+	while (c->tls && !c->paused && c->state <= KP_CONN_OPEN && read_some(c)) {
+	}
+	if (c->state == KP_CONN_DEAD) {
+		return;
 	}
 	struct kp_err err;
 	kp_err_sys(&err, e, "connection");

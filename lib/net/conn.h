@@ -40,7 +40,8 @@ struct kp_conn_ops { /* every one may be NULL */
 	 * looks now. */
 	void (*sent)(void *user);
 	/* Could not connect, or broken: UNAVAILABLE, DEADLINE_EXCEEDED (connect or handshake took
-	 * too long), RESOURCE_EXHAUSTED. Once, last. */
+	 * too long), RESOURCE_EXHAUSTED, CANCELLED (accepted with TLS, gone without a byte). Once,
+	 * last. */
 	void (*closed)(void *user, const struct kp_err *why);
 };
 
@@ -89,6 +90,10 @@ void kp_conn_abort(struct kp_conn *c);
 bool kp_conn_is_open(const struct kp_conn *c); /* connected and handshake done */
 kp_str kp_conn_alpn(const struct kp_conn *c);  /* "h2", "http/1.1" or empty */
 bool kp_conn_is_tls(const struct kp_conn *c);
+/* DNS and URI names of the other side's certificate, if it was asked for and is good: how many, at most
+   KP_CONN_NAMES_MAX; *ret is one allocation for kp_mem_free, NULL when there are none. */
+enum { KP_CONN_NAMES_MAX = 32 };
+size_t kp_conn_peer_names(const struct kp_conn *c, kp_str **ret);
 /* "127.0.0.1:54321", "[::1]:54321" or "unix"; into buf, returned as slice. */
 enum { KP_CONN_PEER_MAX = 64 };
 kp_str kp_conn_peer(const struct kp_conn *c, char buf[KP_CONN_PEER_MAX]);

@@ -39,6 +39,7 @@ struct kp_conn {
 	bool eof_read; /* nothing more to read */
 	bool blocked;  /* the kernel refused bytes */
 	bool fin_sent;
+	bool heard;        /* a byte came */
 	bool sent_pending; /* ops->sent is due */
 	bool free_deferred;
 	bool stalled;       /* memory connections: sends are refused */

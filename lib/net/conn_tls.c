@@ -23,7 +23,8 @@ struct kp_conn_tls {
 	SSL *ssl;
 	kp_str in; /* ciphertext not yet taken by OpenSSL */
 	struct kp_buf rest;
-	bool stopped; /* the owner paused before everything was decrypted */
+	bool stopped;   /* the owner paused before everything was decrypted */
+	char *bad_name; /* of the certificate that was not good enough */
 	struct kp_conn_queue cipher;
 };
 
@@ -70,6 +71,100 @@ static void make_method(void)
 		  !BIO_meth_set_write(method, bio_write) || !BIO_meth_set_ctrl(method, bio_ctrl));
 }
 
+/* ---- certificates ---- */
+
+/* A DNS or URI name; false for other kinds, and for bytes that no name has (a NUL above all). */
+static bool name_of(const GENERAL_NAME *g, kp_str *ret)
+{
+	if (g->type != GEN_DNS && g->type != GEN_URI) {
+		return false;
+	}
+	const ASN1_IA5STRING *s =
+		g->type == GEN_DNS ? g->d.dNSName : g->d.uniformResourceIdentifier;
+	*ret = kp_str_n(ASN1_STRING_get0_data(s), (size_t)ASN1_STRING_length(s));
+	bool ok = ret->n > 0;
+	for (size_t i = 0; i < ret->n && ok; i++) {
+		ok = ret->p[i] > 0x20 && ret->p[i] < 0x7f;
+	}
+	return ok;
+}
+
+static size_t names_of(const X509 *cert, kp_str **ret)
+{
+	GENERAL_NAMES *all = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	kp_str name, names[KP_CONN_NAMES_MAX];
+	size_t n = 0, bytes = 0;
+	for (int i = 0; i < sk_GENERAL_NAME_num(all) && n < KP_CONN_NAMES_MAX; i++) {
+		if (name_of(sk_GENERAL_NAME_value(all, i), &name)) {
+			names[n++] = name;
+			bytes += name.n;
+		}
+	}
+	if (n > 0) {
+		*ret = kp_xmalloc(n * sizeof(name) + bytes);
+		char *p = (char *)(*ret + n);
+		for (size_t i = 0; i < n; i++) {
+			memcpy(p, names[i].p, names[i].n);
+			(*ret)[i] = kp_str_n(p, names[i].n);
+			p += names[i].n;
+		}
+	}
+	GENERAL_NAMES_free(all);
+	return n;
+}
+
+size_t kp_conn_peer_names(const struct kp_conn *c, kp_str **ret)
+{
+	X509 *cert = c->tls ? SSL_get0_peer_certificate(c->tls->ssl) : NULL;
+	bool verified = c->tls && SSL_get_verify_result(c->tls->ssl) == X509_V_OK &&
+			(SSL_get_verify_mode(c->tls->ssl) & SSL_VERIFY_PEER);
+	*ret = NULL;
+	return cert && verified ? names_of(cert, ret) : 0;
+}
+
+/* OpenSSL forgets a certificate that it refuses: its name is kept for the error. */
+static int on_verify(int ok, X509_STORE_CTX *store)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+	X509 *cert =
+		X509_STORE_CTX_get0_cert(store); /* not of its issuer, who may be the trouble */
+	struct kp_conn *c = BIO_get_data(SSL_get_rbio(ssl));
+	if (ok || !cert) {
+		return ok;
+	}
+	char name[256] = "";
+	kp_str *names = NULL;
+	if (names_of(cert, &names) > 0) {
+		size_t n = KP_MIN(names[0].n, sizeof(name) - 1);
+		memcpy(name, names[0].p, n);
+		name[n] = '\0';
+	} else {
+		X509_NAME_get_text_by_NID(
+			X509_get_subject_name(cert), NID_commonName, name, sizeof(name));
+	}
+	kp_free(&names);
+	kp_free(&c->tls->bad_name);
+	c->tls->bad_name = kp_xstrdup(name);
+	return ok;
+}
+
+static int certificate_err(const struct kp_conn *c, long verify, struct kp_err *err)
+{
+	SSL *ssl = c->tls->ssl;
+	const char *side = SSL_is_server(ssl) ? "client certificate" : "certificate";
+	const char *whose = c->tls->bad_name ? c->tls->bad_name : "";
+	const char *wanted = X509_VERIFY_PARAM_get0_host(SSL_get0_param(ssl), 0);
+	const char *why = X509_verify_cert_error_string(verify);
+	ERR_clear_error();
+	if (verify == X509_V_ERR_HOSTNAME_MISMATCH && wanted) {
+		return kp_err_set(err, KP_UNAVAILABLE, "TLS handshake: %s `%s`: it is not for `%s`",
+			side, whose, wanted);
+	}
+	return kp_err_set(err, KP_UNAVAILABLE, "TLS handshake: %s `%s`: %s", side, whose, why);
+}
+
+/* ---- opening ---- */
+
 static int set_name(SSL *ssl, const char *name, struct kp_err *err)
 {
 	unsigned char ip[16];
@@ -78,6 +173,8 @@ static int set_name(SSL *ssl, const char *name, struct kp_err *err)
 			       ? 0
 			       : kp_tls_err(err, KP_INTERNAL, "set TLS address");
 	}
+	/* Names are where they belong: not in the subject, which anybody may be called. */
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	if (SSL_set_tlsext_host_name(ssl, kp_unconst(name)) != 1 || SSL_set1_host(ssl, name) != 1) {
 		return kp_tls_err(err, KP_INTERNAL, "set TLS name");
 	}
@@ -115,6 +212,7 @@ int kp_conn_tls_create(struct kp_conn *c, struct kp_tls_context *ctx, const char
 	BIO_set_data(bio, c);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(ssl, bio, bio);
+	SSL_set_verify(ssl, SSL_get_verify_mode(ssl), on_verify);
 	if (kp_tls_is_server(ctx)) {
 		SSL_set_accept_state(ssl);
 		return 0;
@@ -132,6 +230,7 @@ void kp_conn_tls_destroy(struct kp_conn *c)
 	if (c->tls) {
 		SSL_free(c->tls->ssl); /* and the BIO */
 		c->tls->ssl = NULL;
+		kp_free(&c->tls->bad_name);
 		kp_buf_fini(&c->tls->rest);
 		kp_conn_queue_fini(c->loop, &c->tls->cipher);
 		kp_free(&c->tls);
@@ -151,10 +250,8 @@ static int handshake(struct kp_conn *c, struct kp_err *err)
 		return 0;
 	}
 	long verify = SSL_get_verify_result(c->tls->ssl);
-	if (!SSL_is_server(c->tls->ssl) && verify != X509_V_OK) {
-		ERR_clear_error();
-		return kp_err_set(err, KP_UNAVAILABLE, "TLS handshake: certificate: %s",
-			X509_verify_cert_error_string(verify));
+	if (verify != X509_V_OK && (SSL_get_verify_mode(c->tls->ssl) & SSL_VERIFY_PEER)) {
+		return certificate_err(c, verify, err);
 	}
 	return kp_tls_err(err, KP_UNAVAILABLE, "TLS handshake");
 }

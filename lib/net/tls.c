@@ -24,7 +24,13 @@ int kp_tls_err(struct kp_err *err, enum kp_code code, const char *what)
 {
 	unsigned long e = ERR_peek_last_error();
 	const char *reason = e ? ERR_reason_error_string(e) : NULL;
+	const char *alert = reason ? strstr(reason, " alert ") : NULL;
 	ERR_clear_error();
+	if (alert && ERR_GET_REASON(e) > SSL_AD_REASON_OFFSET) {
+		/* "tlsv1 alert unknown ca" is not ours, it came from the other side. */
+		return kp_err_set(
+			err, code, "%s: the other side says: %s", what, alert + strlen(" alert "));
+	}
 	return kp_err_set(
 		err, code, "%s: %s", what, reason ? reason : "unexpected end of the connection");
 }
@@ -138,6 +144,10 @@ struct kp_tls_context *kp_tls_server(const struct kp_tls_opts *o, struct kp_err 
 	SSL_CTX_set_session_id_context(ctx, session_id, sizeof(session_id) - 1);
 	if (o->require_peer_cert) {
 		SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+		/* A resumed session is not verified again, and a certificate may have expired since. */
+		SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+		SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
+		SSL_CTX_set_num_tickets(ctx, 0);
 	}
 	return wrap(ctx, true);
 }
