@@ -74,7 +74,7 @@ static uint64_t counter(const struct kp_counter *c)
 static void refresh_http(struct kp_gateway *g)
 {
 	static const char *const reasons[KP_HTTP_REFUSED_N] = { "malformed", "head", "body", "slow",
-		"flood", "connections" };
+		"flood", "connections", "tls" };
 	const struct kp_label h1 = { "version", KP_S("1") }, h2 = { "version", KP_S("2") };
 	int64_t connections = 0;
 	uint64_t accepted = 0, v1 = 0, v2 = 0, in = 0, out = 0, refused[KP_HTTP_REFUSED_N] = { 0 };

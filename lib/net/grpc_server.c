@@ -435,6 +435,17 @@ int kp_grpc_server_listen(
 	return kp_http_server_listen(s->http, address, ret_port, err);
 }
 
+void kp_grpc_server_set_tls(struct kp_grpc_server *s, struct kp_tls_context *tls)
+{
+	kp_http_server_set_tls(s->http, tls);
+}
+
+void kp_grpc_server_on_tls_failure(struct kp_grpc_server *s,
+	void (*failed)(void *ctx, kp_str peer, const struct kp_err *why), void *ctx)
+{
+	kp_http_server_on_tls_failure(s->http, failed, ctx);
+}
+
 void kp_grpc_server_drain(struct kp_grpc_server *s)
 {
 	kp_http_server_drain(s->http);

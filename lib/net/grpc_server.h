@@ -27,8 +27,8 @@ struct kp_grpc_request {
 	/* Absolute monotonic, from grpc-timeout; 0 none. When it passes the server ends the call
 	   itself: DEADLINE_EXCEEDED to the client, `closed` with KP_STREAM_TIMEOUT. */
 	int64_t deadline_ns;
-	/* Headers (metadata as it came, "-bin" values in base64), the client's address. Until
-	   `closed`. */
+	/* Headers (metadata as it came, "-bin" values in base64), the names in the client's
+	   certificate, its address. Until `closed`. */
 	const struct kp_http_request *http;
 };
 
@@ -60,6 +60,10 @@ struct kp_grpc_server *kp_grpc_server_create(struct kp_loop *loop,
 /* As kp_http_server_listen. */
 int kp_grpc_server_listen(struct kp_grpc_server *s, const char *address, uint16_t *ret_port,
 	struct kp_err *err) KP_MUST_USE;
+/* As kp_http_server_set_tls and kp_http_server_on_tls_failure. */
+void kp_grpc_server_set_tls(struct kp_grpc_server *s, struct kp_tls_context *tls);
+void kp_grpc_server_on_tls_failure(struct kp_grpc_server *s,
+	void (*failed)(void *ctx, kp_str peer, const struct kp_err *why), void *ctx);
 void kp_grpc_server_drain(struct kp_grpc_server *s); /* GOAWAY; calls under way go on */
 const struct kp_http_counters *kp_grpc_server_counters(const struct kp_grpc_server *s);
 size_t kp_grpc_server_calls(const struct kp_grpc_server *s); /* under way, arriving ones included */

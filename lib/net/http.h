@@ -23,6 +23,9 @@ struct kp_http_request {
 	int version;            /* 10, 11, 20 */
 	bool te_trailers;       /* HTTP/2: "te: trailers" came */
 	bool tls;
+	/* DNS and URI names of the client's certificate, which was verified; none without one. */
+	const kp_str *peer_names;
+	size_t n_peer_names;
 	kp_str peer; /* "127.0.0.1:54321" */
 };
 

@@ -127,8 +127,14 @@ static void on_sent(void *user)
 static void on_closed(void *user, const struct kp_err *why)
 {
 	struct kp_http_conn *hc = user;
-	(void)why; /* a client that breaks its connection is nobody's fault here */
+	struct kp_http_server *s = hc->server;
 	hc->conn = NULL;
+	if (hc->handshaking && why->code != KP_CANCELLED) {
+		kp_http_count(&s->counters.refused[KP_HTTP_REFUSED_TLS], 1);
+		if (s->tls_failed) {
+			s->tls_failed(s->tls_failed_ctx, kp_str_n(hc->peer, hc->n_peer), why);
+		}
+	} /* else a client that breaks its connection: nobody's fault here */
 	kp_http_conn_end(hc, KP_HTTP_CLOSE, KP_STREAM_CLIENT_GONE);
 }
 
@@ -137,6 +143,8 @@ static void on_open(void *user)
 	struct kp_http_conn *hc =
 		user; /* TLS: the client has as long as for a first request from now on */
 	hc->born_ns = kp_loop_now(hc->server->loop);
+	hc->handshaking = false;
+	hc->n_peer_names = kp_conn_peer_names(hc->conn, &hc->peer_names);
 }
 
 const struct kp_conn_ops kp_http_conn_ops = {
@@ -152,6 +160,7 @@ static void on_free(struct kp_defer *d)
 	if (hc->proto && (hc->proto != &kp_http2_proto || hc->h2)) {
 		hc->proto->fini(hc);
 	}
+	kp_free(&hc->peer_names);
 	kp_mem_free(hc);
 	s->n_unfreed--;
 	maybe_done(s);
@@ -224,6 +233,7 @@ static void adopt(struct kp_http_server *s, int fd, const struct sockaddr *peer)
 	struct kp_http_conn *hc = kp_http_conn_create(s);
 	hc->n_peer = (uint8_t)KP_MIN(name.n, sizeof(hc->peer));
 	memcpy(hc->peer, name.p, hc->n_peer);
+	hc->handshaking = s->tls != NULL;
 	kp_http_conn_start(hc, kp_conn_accepted(s->loop, fd, s->tls, &kp_http_conn_ops, hc));
 }
 
@@ -394,6 +404,22 @@ struct kp_http_server *kp_http_server_create(struct kp_loop *loop,
 	kp_list_init(&s->conns);
 	kp_list_init(&s->listeners);
 	return s;
+}
+
+void kp_http_server_set_tls(struct kp_http_server *s, struct kp_tls_context *tls)
+{
+	kp_assert_on(s->loop);
+	KP_BUG_ON(!s->tls || !tls);
+	struct kp_tls_context *old = s->tls;
+	s->tls = kp_tls_ref(tls);
+	kp_tls_unref(old);
+}
+
+void kp_http_server_on_tls_failure(struct kp_http_server *s,
+	void (*failed)(void *ctx, kp_str peer, const struct kp_err *why), void *ctx)
+{
+	s->tls_failed = failed;
+	s->tls_failed_ctx = ctx;
 }
 
 kp_str kp_http_server_date(struct kp_http_server *s)

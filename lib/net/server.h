@@ -61,6 +61,11 @@ struct kp_http_server *kp_http_server_create(struct kp_loop *loop,
 /* "127.0.0.1:8080", "[::1]:0"; *ret_port is the real port. Repeatable. SO_REUSEPORT is set. */
 int kp_http_server_listen(struct kp_http_server *s, const char *address, uint16_t *ret_port,
 	struct kp_err *err) KP_MUST_USE;
+/* New connections use this context from now on; those that are there keep theirs. Not for a server that was made without one. */
+void kp_http_server_set_tls(struct kp_http_server *s, struct kp_tls_context *tls);
+/* `failed` is called for every TLS handshake that fails, but not for a client that connects and leaves without a word. For the log: limit its rate. */
+void kp_http_server_on_tls_failure(struct kp_http_server *s,
+	void (*failed)(void *ctx, kp_str peer, const struct kp_err *why), void *ctx);
 /* Stops accepting, closes idle connections, tells the others (Connection: close, GOAWAY) and lets their streams finish. */
 void kp_http_server_drain(struct kp_http_server *s);
 /* What this server did so far; relaxed atomics, any thread may read while the server lives. */
@@ -71,6 +76,7 @@ enum kp_http_refused {
 	KP_HTTP_REFUSED_SLOW,          /* 408, or a client that takes nothing */
 	KP_HTTP_REFUSED_FLOOD,         /* an HTTP/2 connection ended for what it sent */
 	KP_HTTP_REFUSED_CONNECTIONS,   /* beyond max_connections, or no descriptor left */
+	KP_HTTP_REFUSED_TLS,           /* the handshake failed */
 	KP_HTTP_REFUSED_N
 };
 struct kp_http_counters {

@@ -97,6 +97,9 @@ struct kp_http_conn {
 	char preface[KP_H2_PREFACE];
 	char peer[KP_CONN_PEER_MAX];
 	uint8_t n_peer;
+	bool handshaking;
+	kp_str *peer_names; /* of the client's certificate; one allocation */
+	size_t n_peer_names;
 	int64_t born_ns;
 	struct kp_http1 h1;
 	struct kp_http2 *h2;
@@ -108,6 +111,8 @@ struct kp_http_server {
 	struct kp_head_limits head_limits;
 	struct kp_tls_context *tls;
 	struct kp_http_handler handler;
+	void (*tls_failed)(void *ctx, kp_str peer, const struct kp_err *why); /* or NULL */
+	void *tls_failed_ctx;
 	/* NULL, or the chance to answer in another form what the server itself refuses; false: not taken. */
 	bool (*refuse)(struct kp_stream *s, int status, const char *text);
 	struct kp_list conns, listeners;

@@ -13,9 +13,11 @@ struct kp_stream *kp_stream_new(struct kp_http_conn *hc, size_t extra)
 	if (s) {
 		*s = (struct kp_stream){ .hc = hc, .response_left = -1 };
 		s->req.content_length = -1;
-		s->req.tls = hc->server->tls != NULL;
+		s->req.tls = hc->conn && kp_conn_is_tls(hc->conn);
 		s->req.scheme = s->req.tls ? KP_S("https") : KP_S("http");
 		s->req.peer = kp_str_n(hc->peer, hc->n_peer);
+		s->req.peer_names = hc->peer_names;
+		s->req.n_peer_names = hc->n_peer_names;
 	}
 	return s;
 }

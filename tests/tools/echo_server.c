@@ -111,7 +111,7 @@ static void reply_stats(struct kp_stream *s)
 {
 	const struct kp_http_counters *c = kp_http_server_counters(server);
 	static const char *const names[] = { "malformed", "head", "body", "slow", "flood",
-		"connections" };
+		"connections", "tls" };
 	static const char *const ways[] = { "finished", "client_gone", "timeout", "protocol",
 		"aborted" };
 	struct kp_buf b;
