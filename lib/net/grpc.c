@@ -582,6 +582,10 @@ struct kp_grpc_channel *kp_grpc_channel_create(struct kp_loop *loop, const struc
 		bool is_unix = kp_str_starts(kp_str_c(o->address), KP_S("unix:"));
 		c->authority = kp_xstrdup(is_unix ? "localhost" : o->address);
 	}
+	if (o->tls_name) {
+		kp_free(&c->tls_name);
+		c->tls_name = kp_xstrdup(o->tls_name);
+	}
 	c->max_message = o->max_message_bytes ? o->max_message_bytes : (size_t)64 << 20;
 	c->max_pending = o->max_pending_calls ? o->max_pending_calls : 1024;
 	c->keepalive_ns = o->keepalive_time_ns ? o->keepalive_time_ns : 20 * KP_NS_PER_S;
@@ -600,6 +604,7 @@ struct kp_grpc_channel *kp_grpc_channel_create(struct kp_loop *loop, const struc
 			o->connect_timeout_ns ? o->connect_timeout_ns : 5 * KP_NS_PER_S,
 		.keepalive_timeout_ns =
 			o->keepalive_timeout_ns ? o->keepalive_timeout_ns : 10 * KP_NS_PER_S,
+		.keepalive_always = o->keepalive_always,
 		.session =
 			{
 				.is_tls = o->tls != NULL,
@@ -639,6 +644,15 @@ void kp_grpc_channel_destroy(struct kp_grpc_channel *c)
 		}
 	}
 	schedule(c);
+}
+
+void kp_grpc_channel_set_tls(struct kp_grpc_channel *c, struct kp_tls_context *tls)
+{
+	kp_assert_on(c->loop);
+	KP_BUG_ON(!c->link_opts.tls || !tls);
+	struct kp_tls_context *old = c->link_opts.tls;
+	c->link_opts.tls = kp_tls_ref(tls);
+	kp_tls_unref(old);
 }
 
 enum kp_grpc_state kp_grpc_channel_state(const struct kp_grpc_channel *c)

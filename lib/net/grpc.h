@@ -26,7 +26,8 @@ struct kp_grpc_opts { /* 0 = the default in parentheses */
 	/* (the address) With TLS the certificate must be for its host. */
 	const char *authority;
 	struct kp_tls_context *tls; /* NULL: cleartext; else HTTP/2 by ALPN is a must */
-	size_t max_message_bytes;   /* (64 MiB) received */
+	const char *tls_name; /* (the host of authority) DNS name that the certificate must have */
+	size_t max_message_bytes; /* (64 MiB) received */
 	/* (1024) Waiting for a connection or a free stream; beyond: RESOURCE_EXHAUSTED. */
 	size_t max_pending_calls;
 	int64_t connect_timeout_ns; /* (5 s) to the server's SETTINGS */
@@ -36,6 +37,8 @@ struct kp_grpc_opts { /* 0 = the default in parentheses */
 	int64_t keepalive_time_ns;
 	/* (10 s) No answer to it: the connection is dead, its calls end UNAVAILABLE. */
 	int64_t keepalive_timeout_ns;
+	/* For servers of our own, which take any number of PINGs: every silence gets one. */
+	bool keepalive_always;
 	/* (1 MiB) What a server may send on one call ahead of us: the most that a paused call
 	 * holds. */
 	size_t stream_window_bytes;
@@ -64,6 +67,9 @@ enum kp_grpc_state kp_grpc_channel_state(const struct kp_grpc_channel *c);
 /* Connects now if idle (else the first call does) or waiting to try again: for whoever knows better
  * than the back-off that it is worth it. */
 void kp_grpc_channel_connect(struct kp_grpc_channel *c);
+/* The next connection uses this context; the one that is there goes on. Not for a channel that was made
+ * without one. */
+void kp_grpc_channel_set_tls(struct kp_grpc_channel *c, struct kp_tls_context *tls);
 size_t kp_grpc_channel_calls(const struct kp_grpc_channel *c);
 /* Connections opened so far, failed attempts included. */
 uint64_t kp_grpc_channel_connections(const struct kp_grpc_channel *c);

@@ -6,8 +6,10 @@
    time-out: lost. Servers count PINGs: after more than two that follow each other in under five
    minutes without HEADERS or DATA in between they end the connection (gRPC's default; GOAWAY
    ENHANCE_YOUR_CALM "too_many_pings"), and with it a call that is merely slow. So a quiet spell
-   gets three PINGs at keepalive_ns, then one each five minutes. The timer is never moved when bytes
-   come: it looks at heard_ns when it fires.
+   gets three PINGs at keepalive_ns, then one each five minutes, unless the server is one of ours
+   (keepalive_always). The timer is never moved when bytes come: it looks at heard_ns when it fires.
+   A loop that was held up finds the time-out passed and the answer in the socket, which it reads after
+   its timers: so a connection is given up only after one more look.
 
    Fails: no connection in time, no SETTINGS in time, connection lost, protocol error (the server
    gets our GOAWAY first). */
@@ -21,6 +23,7 @@ enum {
 	FREE_PINGS = 3,
 };
 #define SLOW_PING_NS (305 * KP_NS_PER_S)
+#define LAST_LOOK_NS (10 * KP_NS_PER_MS)
 #define GOOD_NS      KP_NS_PER_S
 
 static void on_timer(struct kp_timer *timer);
@@ -123,6 +126,11 @@ static void keepalive(struct kp_grpc_link *l)
 	}
 	if (l->pinged_ns && l->heard_ns < l->pinged_ns &&
 		now >= l->pinged_ns + l->keepalive_timeout_ns) {
+		if (!l->is_doubtful) {
+			l->is_doubtful = true;
+			kp_timer_start(l->loop, &l->timer, now + LAST_LOOK_NS, on_timer);
+			return;
+		}
 		struct kp_err err;
 		kp_err_set(&err, KP_UNAVAILABLE,
 			"connection: no answer to a keepalive PING within %lld ms",
@@ -130,10 +138,12 @@ static void keepalive(struct kp_grpc_link *l)
 		lost(l, &err);
 		return;
 	}
+	l->is_doubtful = false;
 	int64_t due = l->pinged_ns + l->keepalive_timeout_ns;
 	if (!l->pinged_ns || l->heard_ns >= l->pinged_ns) {
-		int64_t interval = l->n_pings < FREE_PINGS ? l->keepalive_ns
-							   : KP_MAX(l->keepalive_ns, SLOW_PING_NS);
+		bool is_free = l->keepalive_always || l->n_pings < FREE_PINGS;
+		int64_t interval =
+			is_free ? l->keepalive_ns : KP_MAX(l->keepalive_ns, SLOW_PING_NS);
 		due = KP_MAX(KP_MAX(l->heard_ns, l->quiet_from_ns), l->pinged_ns) + interval;
 		if (now >= due) {
 			kp_grpc_session_ping(l->session);
@@ -183,6 +193,7 @@ struct kp_grpc_link *kp_grpc_link_open(struct kp_loop *loop, const struct kp_grp
 	l->begun_ns = kp_loop_now(loop);
 	l->keepalive_ns = keepalive_ns;
 	l->keepalive_timeout_ns = o->keepalive_timeout_ns;
+	l->keepalive_always = o->keepalive_always;
 	l->connect_timeout_ns = o->connect_timeout_ns;
 	l->session = kp_grpc_session_create(&o->session);
 	struct kp_conn_target target = { .address = o->address,

@@ -20,6 +20,7 @@ struct kp_grpc_link_opts {
 	struct kp_tls_context *tls;
 	int64_t connect_timeout_ns; /* until the server's SETTINGS are there */
 	int64_t keepalive_timeout_ns;
+	bool keepalive_always;
 	struct kp_grpc_session_opts session;
 };
 
@@ -36,7 +37,9 @@ struct kp_grpc_link {
 	int64_t quiet_from_ns,
 		pinged_ns; /* keepalive counts from here; when the PING that is out was sent, 0: none is */
 	uint64_t answers_seen;
-	unsigned n_pings;  /* since the server's last HEADERS or DATA */
+	unsigned n_pings; /* since the server's last HEADERS or DATA */
+	bool keepalive_always;
+	bool is_doubtful;  /* the answer to the PING is overdue, but it may lie in the socket */
 	bool is_receiving; /* inside kp_grpc_session_recv */
 	bool is_ready;     /* the server's SETTINGS have come */
 };

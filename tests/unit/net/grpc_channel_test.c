@@ -508,6 +508,38 @@ static void keepalive_asks_three_times_and_then_waits(void **state)
 	assert_int_equal(pings_of(s), before);
 }
 
+static void keepalive_of_our_own_servers_asks_for_ever(void **state)
+{
+	struct fixture *f = *state;
+	open_channel(f, (struct kp_grpc_opts){ .keepalive_time_ns = 10 * MS,
+				.keepalive_timeout_ns = 1000 * MS,
+				.keepalive_always = true });
+	start(f, 0, false);
+	run(f, all_asked, 0);
+	run(f, NULL, 200);
+	assert_in_range(pings_of(&f->srv.sides[0]), 8, 25);
+}
+
+/* A loop that was held up finds the answer in the socket, later than it should have read it. */
+static void keepalive_forgives_our_own_delay(void **state)
+{
+	struct fixture *f = *state;
+	open_channel(f, (struct kp_grpc_opts){ .keepalive_time_ns = 20 * MS,
+				.keepalive_timeout_ns = 20 * MS,
+				.keepalive_always = true });
+	struct call *c = start(f, 0, false);
+	run(f, all_asked, 0);
+	struct side *s = &f->srv.sides[0];
+	for (int i = 0; i < 20; i++) {
+		run(f, NULL, 25);
+		/* Between two runs time passes and nothing is read. */
+		struct timespec t = { 0, 60 * MS };
+		nanosleep(&t, NULL);
+	}
+	assert_int_equal(c->n_ends, 0);
+	assert_in_range(pings_of(s), 5, 60);
+}
+
 static void keepalive_ends_a_dead_connection(void **state)
 {
 	struct fixture *f = *state;
@@ -684,6 +716,8 @@ int main(void)
 		WITH(a_retired_connection_finishes_its_calls),
 		WITH(calls_wait_for_a_free_stream),
 		WITH(keepalive_asks_three_times_and_then_waits),
+		WITH(keepalive_of_our_own_servers_asks_for_ever),
+		WITH(keepalive_forgives_our_own_delay),
 		WITH(keepalive_ends_a_dead_connection),
 		WITH(paused_and_resumed),
 		WITH(a_paused_call_still_has_its_deadline),
