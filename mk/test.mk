@@ -67,9 +67,12 @@ fuzz-long: ## 10 minutes of fuzzing per target, written down in tests/fuzz/ledge
 test: ## everything that needs no GPU and is not marked slow (./hack/test)
 	./hack/test
 
+test-long: ## the tests that hack/test leaves out: a million template programs, all templates x all conversations, ... (hours; K=word for some)
+	"$$(hack/venv)/bin/pytest" -m slow $(if $(K),-k "$(K)") tests
+
 check-reproducible: ## the last commit, built twice in different folders, gives the same programs
 	hack/check-reproducible
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke fuzz-long test check-reproducible lint
+.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke fuzz-long test test-long check-reproducible lint

@@ -10,16 +10,17 @@
 
 /* --- wordwrap ------------------------------------------------------------------------------------------------------------------------- */
 
+struct chunk { /* bytes of the line */
+	uint32_t from, to;
+};
 struct wrap {
 	struct kp_interp *I;
 	struct kp_tpl_buf *b;
 	struct kp_tv line, sep; /* the paragraph; between wrapped lines */
 	int64_t width;
-	bool break_long, break_hyphens, any;
-};
-struct chunk { /* bytes of the line */
-	uint32_t from, to;
-	bool space;
+	struct chunk *chunks; /* of the paragraph */
+	uint32_t n, at, cap;
+	bool break_long, split_hyphens, break_hyphens, any;
 };
 
 static bool wrap_space(char c)
@@ -27,44 +28,131 @@ static bool wrap_space(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool letter(uint32_t cp)
+static bool letter(uint32_t cp) /* [^\d\W] */
 {
 	return cp == '_' || (kp_ucd_is(cp, KP_UCD_ALNUM) && !kp_ucd_is(cp, KP_UCD_DECIMAL));
 }
 
-/* textwrap breaks behind a hyphen that has two letters (or letter, hyphen, letter) in front and two letters behind, a hyphen between
-   which does not matter. */
-static bool hyphen_break(kp_str s, uint32_t from, uint32_t at)
+static uint32_t before(kp_str s, uint32_t at)
 {
-	uint32_t before[3] = { 0, 0, 0 }, after[3] = { 0, 0, 0 };
-	size_t back = at, next = (size_t)at + 1;
-	for (int i = 0; i < 3; i++) {
-		back -= kp_utf8_decode_last(s.p + from, back - from, &before[i]);
-		next += kp_utf8_decode(s.p + next, s.n - next, &after[i]);
-	}
-	return letter(before[0]) &&
-	       (letter(before[1]) || (before[1] == '-' && letter(before[2]))) && letter(after[0]) &&
-	       letter(after[1] == '-' ? after[2] : after[1]);
+	uint32_t cp = 0;
+	kp_utf8_decode_last(s.p, at, &cp);
+	return cp;
 }
 
-static struct chunk next_chunk(const struct wrap *w, uint32_t from)
+/* Behind the hyphen at `at`: two letters (or letter, hyphen, letter) in front, two letters behind, a hyphen between which does not
+   matter. */
+static bool hyphen_break(kp_str s, uint32_t at)
 {
-	kp_str s = kp_tv_bytes(&w->line);
-	struct chunk c = { .from = from, .to = from, .space = wrap_space(s.p[from]) };
-	while (c.to < s.n && wrap_space(s.p[c.to]) == c.space) {
-		bool cut = !c.space && w->break_hyphens && s.p[c.to] == '-' &&
-			   hyphen_break(s, from, c.to);
-		c.to++;
-		if (cut) {
+	uint32_t front[3] = { 0, 0, 0 }, after[3] = { 0, 0, 0 };
+	size_t back = at, next = (size_t)at + 1;
+	for (int i = 0; i < 3; i++) {
+		back -= kp_utf8_decode_last(s.p, back, &front[i]);
+		next += kp_utf8_decode(s.p + next, s.n - next, &after[i]);
+	}
+	return letter(front[0]) && (letter(front[1]) || (front[1] == '-' && letter(front[2]))) &&
+	       letter(after[0]) && letter(after[1] == '-' ? after[2] : after[1]);
+}
+
+/* The end of the hyphens at `at` when they are a dash between words: two or more, a letter, digit or punctuation in front, a letter or
+   digit behind. Else `at`. */
+static uint32_t dash_end(kp_str s, uint32_t at)
+{
+	uint32_t end = at, cp = before(s, at), after = 0;
+	while (end < s.n && s.p[end] == '-') {
+		end++;
+	}
+	kp_utf8_decode(s.p + end, s.n - end, &after);
+	bool word = cp == '_' || kp_ucd_is(cp, KP_UCD_ALNUM) ||
+		    (cp && cp < 128 && strchr("!\"'&.,?", (int)cp));
+	return word && end - at >= 2 && (after == '_' || kp_ucd_is(after, KP_UCD_ALNUM)) ? end : at;
+}
+
+/* textwrap's wordsep_re, or wordsep_simple_re: where the chunk that starts at `from` ends. */
+static uint32_t chunk_end(const struct wrap *w, kp_str s, uint32_t from)
+{
+	bool space = wrap_space(s.p[from]);
+	uint32_t to = from;
+	if (w->split_hyphens && s.p[from] == '-' && dash_end(s, from) > from) {
+		return dash_end(s, from);
+	}
+	while (to < s.n && wrap_space(s.p[to]) == space) {
+		to++;
+		if (space || !w->split_hyphens || to == s.n || s.p[to] != '-') {
+			continue;
+		}
+		if (hyphen_break(s, to)) {
+			return to + 1;
+		}
+		if (dash_end(s, to) > to) {
 			break;
 		}
 	}
-	return c;
+	return to;
 }
 
-static int64_t chars(const struct wrap *w, uint32_t from, uint32_t to)
+static int split(struct wrap *w)
 {
-	return (int64_t)kp_tpl_cp_count(kp_str_sub(kp_tv_bytes(&w->line), from, to));
+	kp_str s = kp_tv_bytes(&w->line);
+	w->n = w->at = 0;
+	for (uint32_t from = 0; from < s.n; w->n++) {
+		if (w->n == w->cap) {
+			uint32_t cap = w->cap ? 2 * w->cap : 64;
+			struct chunk *more = kp_tpl_alloc(w->I, cap, sizeof(*more));
+			if (!more) {
+				return -1;
+			}
+			if (w->n) {
+				memcpy(more, w->chunks, w->n * sizeof(*more));
+			}
+			w->chunks = more;
+			w->cap = cap;
+		}
+		uint32_t to = chunk_end(w, s, from);
+		w->chunks[w->n] = (struct chunk){ from, to };
+		from = to;
+	}
+	return kp_tpl_charge(w->I, w->n);
+}
+
+static kp_str chunk_text(const struct wrap *w, struct chunk c)
+{
+	return kp_str_sub(kp_tv_bytes(&w->line), c.from, c.to);
+}
+
+static int64_t chars(const struct wrap *w, struct chunk c)
+{
+	return (int64_t)kp_tpl_cp_count(chunk_text(w, c));
+}
+
+/* Python's strip() leaves nothing. */
+static bool blank(const struct wrap *w, struct chunk c)
+{
+	kp_str s = chunk_text(w, c);
+	for (size_t i = 0; i < s.n;) {
+		uint32_t cp = 0;
+		i += kp_utf8_decode(s.p + i, s.n - i, &cp);
+		if (!kp_ucd_is(cp, KP_UCD_SPACE)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* How much of a chunk that fits on no line goes on this one: bytes. Up to its last hyphen, if something else is in front of it. */
+static uint32_t break_chunk(const struct wrap *w, struct chunk c, int64_t room)
+{
+	kp_str s = chunk_text(w, c);
+	uint32_t end = kp_tpl_cp_offset(s, (size_t)KP_MAX(room, (int64_t)0)), hyphen = end;
+	while (w->break_hyphens && hyphen > 0 && s.p[hyphen - 1] != '-') {
+		hyphen--;
+	}
+	for (uint32_t i = 0; w->break_hyphens && i + 1 < hyphen; i++) {
+		if (s.p[i] != '-') {
+			return hyphen;
+		}
+	}
+	return end;
 }
 
 static int put_line(struct wrap *w, uint32_t from, uint32_t to)
@@ -77,60 +165,51 @@ static int put_line(struct wrap *w, uint32_t from, uint32_t to)
 	return 0;
 }
 
-/* One paragraph: chunks are laid on lines as long as they fit; white space at a line's ends is dropped (but not at the paragraph's start). */
+/* Lays chunks on one line as long as they fit. A white chunk at a line's end is dropped, at its start too (but not the paragraph's). */
+static int fill_line(struct wrap *w)
+{
+	int64_t used = 0;
+	struct chunk last = { 0, 0 };
+	bool any = false;
+	if (w->any && blank(w, w->chunks[w->at])) {
+		w->at++;
+	}
+	uint32_t from = w->at < w->n ? w->chunks[w->at].from : 0;
+	while (w->at < w->n && used + chars(w, w->chunks[w->at]) <= w->width) {
+		last = w->chunks[w->at++];
+		used += chars(w, last);
+		any = true;
+	}
+	struct chunk *next = &w->chunks[w->at];
+	if (w->at < w->n && chars(w, *next) > w->width) {
+		if (w->break_long) {
+			last = (struct chunk){ next->from,
+				next->from + break_chunk(w, *next, w->width - used) };
+			next->from = last.to;
+			any = true;
+		} else if (!any) {
+			last = *next;
+			w->at++;
+			any = true;
+		}
+	}
+	uint32_t to = any && blank(w, last) ? last.from : last.to;
+	return any && to > from ? put_line(w, from, to) : 0;
+}
+
+/* One paragraph. */
 static int wrap_line(struct wrap *w)
 {
-	uint32_t n = w->line.n, at = 0, from = 0,
-		 to = 0; /* the line being filled is bytes [from, to) */
-	int64_t used = 0;
-	bool empty = true,
-	     full; /* full: the last thing on the line is a piece of a word, perhaps an empty one */
 	w->any = false;
-	while (at < n) {
-		struct chunk c = next_chunk(w, at);
-		int64_t len = chars(w, c.from, c.to);
-		if (kp_tpl_charge(w->I, 1)) {
+	if (split(w)) {
+		return -1;
+	}
+	while (w->at < w->n) {
+		if (kp_tpl_charge(w->I, 1) || fill_line(w)) {
 			return -1;
 		}
-		if (empty && c.space && w->any) { /* at the start of a later line */
-			at = c.to;
-			continue;
-		}
-		if (used + len <= w->width) {
-			from = empty ? c.from : from;
-			to = at = c.to;
-			used += len;
-			empty = false;
-			continue;
-		}
-		full = len > w->width && (w->break_long || empty);
-		if (full) { /* fits on no line */
-			int64_t room = w->break_long
-					       ? KP_MAX(w->width - used, (int64_t)(empty ? 1 : 0))
-					       : len;
-			uint32_t cut = c.from + kp_tpl_cp_offset(kp_str_sub(kp_tv_bytes(&w->line),
-									 c.from, c.to),
-							(size_t)room);
-			from = empty ? c.from : from;
-			to = at = cut;
-			empty = false;
-		}
-		kp_str text = kp_tv_bytes(&w->line);
-		uint32_t end = to;
-		while (!(full && !c.space) && end > from && wrap_space(text.p[end - 1])) {
-			end--;
-		}
-		if (!empty && end > from && put_line(w, from, end)) {
-			return -1;
-		}
-		empty = true;
-		used = 0;
 	}
-	kp_str text = kp_tv_bytes(&w->line);
-	while (to > from && wrap_space(text.p[to - 1])) {
-		to--;
-	}
-	return !empty && to > from ? put_line(w, from, to) : 0;
+	return 0;
 }
 
 /* wordwrap(s, width=79, break_long_words=True, wrapstring=None, break_on_hyphens=True) */
@@ -147,6 +226,8 @@ FILTER(wordwrap)
 	}
 	w.break_long = arg[1].type == KP_TV_MISSING || kp_tv_truth(&arg[1]);
 	w.break_hyphens = arg[3].type == KP_TV_MISSING || kp_tv_truth(&arg[3]);
+	w.split_hyphens =
+		w.break_hyphens && (arg[3].type == KP_TV_MISSING || arg[3].type == KP_TV_BOOL);
 	w.sep = kp_tv_absent(&arg[2]) ? w.sep : arg[2];
 	if (kp_tpl_str_splitlines(I, x, false, &lines) || kp_tpl_charge(I, x->n / 2) ||
 		kp_tpl_buf_new(I, x->n, &w.b)) {

@@ -225,6 +225,7 @@ int kp_tpl_reversed(struct kp_interp *I, const struct kp_tv *v, struct kp_tv *re
 	case KP_TV_DICT:
 	case KP_TV_VIEW:
 	case KP_TV_RANGE:
+	case KP_TV_UNDEF: /* has a length, 0 */
 		break;
 	default:
 		return -1;
@@ -234,6 +235,7 @@ int kp_tpl_reversed(struct kp_interp *I, const struct kp_tv *v, struct kp_tv *re
 	}
 	g->type_name = v->type == KP_TV_LIST    ? "list_reverseiterator"
 		       : v->type == KP_TV_TUPLE ? "reversed"
+		       : v->type == KP_TV_UNDEF ? "reversed"
 		       : v->type == KP_TV_RANGE ? "range_iterator"
 						: "dict_reverseitemiterator";
 	g->i = kp_tv_len(I, v);

@@ -128,6 +128,41 @@ METHOD(bit_length)
 	return 0;
 }
 
+METHOD(bit_count)
+{
+	(void)I;
+	(void)arg;
+	uint64_t u = x->i < 0 ? 0 - (uint64_t)x->i : (uint64_t)x->i;
+	*ret = kp_tv_int(__builtin_popcountll(u), x->origin);
+	return 0;
+}
+
+METHOD(conjugate)
+{
+	(void)I;
+	(void)arg;
+	*ret = *x;
+	ret->type = x->type == KP_TV_BOOL ? KP_TV_INT : x->type;
+	return 0;
+}
+
+/* (numerator, denominator) of an integer. */
+METHOD(ratio)
+{
+	(void)arg;
+	struct kp_tv pair[2] = { kp_tv_int(x->i, x->origin), kp_tv_int(1, x->origin) };
+	return kp_tpl_list_new(I, KP_TV_TUPLE, pair, 2, ret);
+}
+
+static int v_no_call(struct kp_interp *I, const struct kp_tv *x, const struct kp_tpl_args *args,
+	struct kp_tv *ret)
+{
+	(void)x;
+	(void)args;
+	(void)ret;
+	return kp_tpl_fail(I, "bytes, hexadecimal floats and fractions are not supported");
+}
+
 METHOD(is_integer)
 {
 	(void)I;
@@ -232,6 +267,20 @@ static const struct {
 			       .params = { "value" } } },
 	{ KP_TV_INT, { .name = "bit_length", .fn = m_bit_length } },
 	{ KP_TV_BOOL, { .name = "bit_length", .fn = m_bit_length } },
+	{ KP_TV_INT, { .name = "bit_count", .fn = m_bit_count } },
+	{ KP_TV_BOOL, { .name = "bit_count", .fn = m_bit_count } },
+	{ KP_TV_INT, { .name = "conjugate", .fn = m_conjugate } },
+	{ KP_TV_BOOL, { .name = "conjugate", .fn = m_conjugate } },
+	{ KP_TV_FLOAT, { .name = "conjugate", .fn = m_conjugate } },
+	{ KP_TV_INT, { .name = "as_integer_ratio", .fn = m_ratio } },
+	{ KP_TV_BOOL, { .name = "as_integer_ratio", .fn = m_ratio } },
+	{ KP_TV_FLOAT, { .name = "as_integer_ratio", .vfn = v_no_call } },
+	{ KP_TV_INT, { .name = "to_bytes", .vfn = v_no_call } },
+	{ KP_TV_BOOL, { .name = "to_bytes", .vfn = v_no_call } },
+	{ KP_TV_INT, { .name = "from_bytes", .vfn = v_no_call } },
+	{ KP_TV_BOOL, { .name = "from_bytes", .vfn = v_no_call } },
+	{ KP_TV_FLOAT, { .name = "hex", .vfn = v_no_call } },
+	{ KP_TV_FLOAT, { .name = "fromhex", .vfn = v_no_call } },
 	{ KP_TV_FLOAT, { .name = "is_integer", .fn = m_is_integer } },
 	{ KP_TV_LOOP, { .name = "cycle", .vfn = v_cycle } },
 	{ KP_TV_LOOP, { .name = "changed", .vfn = v_changed } },

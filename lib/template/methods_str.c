@@ -1,5 +1,5 @@
 /* DESIGN: the table of str methods and their thin ends: arguments in, one call of str_text.c, str_split.c or format.c. Signatures are CPython
-   3.11's; encode, maketrans and translate are left out (bytes and tables have no use in a chat template). */
+   3.11's; encode, maketrans and translate are there but cannot be called (bytes and tables have no use in a chat template). */
 #include "template/format.h"
 #include "template/methods.h"
 
@@ -321,6 +321,15 @@ METHOD(removesuffix)
 	return kp_tpl_str_sub(I, x, 0, x->n - (has ? arg[0].n : 0), ret);
 }
 
+static int v_no_call(struct kp_interp *I, const struct kp_tv *x, const struct kp_tpl_args *args,
+	struct kp_tv *ret)
+{
+	(void)x;
+	(void)args;
+	(void)ret;
+	return kp_tpl_fail(I, "bytes and translation tables are not supported");
+}
+
 static int v_format(struct kp_interp *I, const struct kp_tv *x, const struct kp_tpl_args *args,
 	struct kp_tv *ret)
 {
@@ -434,6 +443,9 @@ const struct kp_tpl_def kp_tpl_str_methods[] = {
 	{ .name = "split", .fn = m_split, .params = { "sep", "maxsplit" } },
 	MP(replace, 2, "old", "new", "count"),
 	{ .name = "format", .vfn = v_format },
+	{ .name = "encode", .vfn = v_no_call },
+	{ .name = "maketrans", .vfn = v_no_call },
+	{ .name = "translate", .vfn = v_no_call },
 	M0(lower),
 	M0(upper),
 	M0(title),

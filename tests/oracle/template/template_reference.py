@@ -1,6 +1,7 @@
 """The reference: transformers' own Jinja environment, and the program under test beside it."""
 
 import datetime
+import functools
 import json
 import pathlib
 import subprocess
@@ -38,11 +39,35 @@ class Failed(Exception):
     """Anything else: does not compile, or fails while rendering."""
 
 
+class Lazy:
+    """An iterator that prints without its address, as ours do."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.inner)
+
+    def __repr__(self):
+        return f"<{type(self.inner).__name__} object>"
+
+
+def _lazily(function):
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        value = function(*args, **kwargs)
+        return Lazy(value) if hasattr(value, "__next__") else value
+
+    return call
+
+
 _compiled = {}
 
 
-def reference(source, variables):
-    """Text, or Refused, or Failed."""
+def _compile(source):
     if source not in _compiled:
         if len(_compiled) > 500:
             _compiled.clear()
@@ -50,7 +75,27 @@ def reference(source, variables):
             _compiled[source] = chat_template_utils._cached_compile_jinja_template(source)
         except Exception as e:
             _compiled[source] = e
-    template = _compiled[source]
+    return _compiled[source]
+
+
+@functools.cache
+def _lazy_environment():
+    env = chat_template_utils._cached_compile_jinja_template("").environment.overlay()
+    env.filters = {name: _lazily(function) for name, function in env.filters.items()}
+    return env
+
+
+def reference_without_addresses(source, variables):
+    """As reference(), with iterators that print no address: what is computed from such a text is the same each time."""
+    return _render(_lazy_environment().from_string(source), variables)
+
+
+def reference(source, variables):
+    """Text, or Refused, or Failed."""
+    return _render(_compile(source), variables)
+
+
+def _render(template, variables):
     if isinstance(template, Exception):
         raise Failed(f"{type(template).__name__}: {template}")
     try:
@@ -61,6 +106,18 @@ def reference(source, variables):
         if type(e) is jinja2.exceptions.TemplateError:
             raise Refused(str(e)) from None
         raise Failed(f"{type(e).__name__}: {e}") from None
+    except Exception as e:
+        raise Failed(f"{type(e).__name__}: {e}") from None
+
+
+def chat(source, messages, tools, variables, **options):
+    """As apply_chat_template does it, with all that it does around the template. Text, or Refused, or Failed."""
+    try:
+        texts, _ = chat_template_utils.render_jinja_template([json.loads(json.dumps(messages))], tools=tools, chat_template=source, **variables, **options)
+        texts[0].encode()
+        return texts[0]
+    except jinja2.exceptions.TemplateError as e:
+        raise (Refused if type(e) is jinja2.exceptions.TemplateError else Failed)(str(e)) from None
     except Exception as e:
         raise Failed(f"{type(e).__name__}: {e}") from None
 

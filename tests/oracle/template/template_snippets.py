@@ -57,6 +57,12 @@ undefd < 1
 undefd[1:]
 nested.x.y[1].z, nested['x']['y'][0], nested.x.y.0, nested.x['y'].1.z, nested.nope is undefined
 nested.nope.deeper
+i.bit_count(), neg.bit_count(), t.conjugate(), f.conjugate(), neg.conjugate(), i.as_integer_ratio(), t.as_integer_ratio(), s.encode is callable, 'y' if u.encode else 'n'
+i.to_bytes is callable, f.hex is defined, f.fromhex is defined, i.from_bytes is defined, f.as_integer_ratio is callable, s.translate is defined, s.maketrans is defined
+undefd|reverse|list, (undefd|reverse) is iterable
+undefd|reverse * 0
+s|wordwrap(4), 'well-known and well--known'|wordwrap(6), 'ab-cd'|wordwrap(2), '(1)-(a)'|wordwrap(4), 'a---b c'|wordwrap(3), 'x\u00a0 y'|wordwrap(1), '-' * 9|wordwrap(3)
+'one two-three'|wordwrap(4, false), 'one two-three'|wordwrap(4, true, '|'), 'one two-three'|wordwrap(4, true, none, false), 'on-e--two!--x'|wordwrap(3, false, '|', 1)
 s.foo is undefined, s.upper is callable, l.foo is undefined, i.foo is undefined, (1).real, (2.5).real, 3 .imag
 d.__class__ is defined, s.__len__ is defined, d.__class__, l.append is defined
 d.pop('b')

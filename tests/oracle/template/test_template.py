@@ -20,31 +20,32 @@ def ours():
     assert r.close() == 0
 
 
-def differ(ours, source, variables):
-    """None, or both outcomes in words."""
+def compare(ours, source, variables):
+    """Fails when the outcomes are not the same; what ours was: "text", "refused" or "failed"."""
     a, b = reference.outcome(ours.render, source, variables), reference.outcome(reference.reference, source, variables)
-    if reference.same(a, b):
-        return None
+    assert reference.same(a, b) or excused(a, b, source, variables), f"{source!r}\nours: {a[0]} {a[1][:3000]!r}\ntheirs: {b[0]} {b[1][:3000]!r}"
+    return a[0]
+
+
+def excused(a, b, source, variables):
+    """What docs/templates.md says."""
     if b[0] == "text" and (" at 0x" in b[1] or (a[0] == "failed" and "64 bits" in a[1])):
-        return None  # object addresses; Python's unlimited integers, which are an error here
+        return True  # object addresses; Python's unlimited integers, which are an error here
     if b[0] == "failed" and b[1] in ("NameError: name 'inf' is not defined", "NameError: name 'nan' is not defined"):
-        return None  # jinja2 cannot write down these constants once it has computed them
-    return f"ours: {a[0]} {a[1][:3000]!r}\ntheirs: {b[0]} {b[1][:3000]!r}"
+        return True  # jinja2 cannot write down these constants once it has computed them
+    # Made of an address: its letters in upper case, its length.
+    return reference.same(a, reference.outcome(reference.reference_without_addresses, source, variables))
 
 
 @pytest.mark.parametrize("name", sorted(corpus.everything()))
 def test_real_template(ours, name):
     source = corpus.everything()[name]
     texts = 0
-    for title, messages in conversations.WRITTEN.items():
-        for setting, settings in conversations.SETTINGS.items():
-            variables = conversations.variables(messages, settings)
-            found = differ(ours, source, variables)
-            assert not found, f"{title}, {setting}: {found}"
-            texts += reference.outcome(ours.render, source, variables)[0] == "text"
+    for messages in conversations.WRITTEN.values():
+        for settings in conversations.SETTINGS.values():
+            texts += compare(ours, source, conversations.variables(messages, settings)) == "text"
     for seed in range(40):
-        found = differ(ours, source, conversations.variables(*conversations.generate(seed)))
-        assert not found, f"seed {seed}: {found}"
+        compare(ours, source, conversations.variables(*conversations.generate(seed)))
     if "from_json" not in source:  # a filter that the reference does not have either
         assert texts > 20
 
@@ -53,8 +54,7 @@ def test_real_template(ours, name):
 @pytest.mark.parametrize("name", sorted(corpus.everything()))
 def test_real_template_long(ours, name):
     for seed in range(1000, 2000):
-        found = differ(ours, corpus.everything()[name], conversations.variables(*conversations.generate(seed)))
-        assert not found, f"seed {seed}: {found}"
+        compare(ours, corpus.everything()[name], conversations.variables(*conversations.generate(seed)))
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -62,18 +62,11 @@ def test_snippets(ours, part):
     sources = (snippets.expressions() + snippets.STATEMENTS)[part::8]
     assert len(sources) > 50
     for source in sources:
-        found = differ(ours, source, snippets.VARS)
-        assert not found, f"{source!r}: {found}"
+        compare(ours, source, snippets.VARS)
 
 
 def check_programs(ours, seeds):
-    texts = 0
-    for seed in seeds:
-        source = programs.program(seed)
-        found = differ(ours, source, snippets.VARS)
-        assert not found, f"seed {seed}: {source!r}: {found}"
-        texts += reference.outcome(ours.render, source, snippets.VARS)[0] == "text"
-    return texts
+    return sum(compare(ours, programs.program(seed), snippets.VARS) == "text" for seed in seeds)
 
 
 @pytest.mark.parametrize("start", range(0, 800, 200))
@@ -81,8 +74,16 @@ def test_random_programs(ours, start):
     assert check_programs(ours, range(start, start + 200)) > 30
 
 
+# Seeds of programs that once came out differently.
+ONCE_DIFFERENT = [101811, 109215, 303543, 304921, 309714, 314717, 316683, 316708]
+
+
+def test_random_programs_that_once_differed(ours):
+    check_programs(ours, ONCE_DIFFERENT)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(100_000, 200_000, 5_000))
+@pytest.mark.parametrize("start", range(100_000, 1_100_000, 5_000))  # a million: some hours
 def test_random_programs_long(ours, start):
     check_programs(ours, range(start, start + 5_000))
 
