@@ -21,6 +21,7 @@ struct kp_prompt {
 
 struct kp_chat {
 	struct kp_jv messages;  /* ARRAY of checked messages: each an object with a string role */
+	struct kp_jv tools;     /* NONE, or ARRAY of checked tools, as the client wrote them */
 	struct kp_jv documents; /* NONE, or ARRAY */
 	struct kp_jv kwargs;    /* NONE, or OBJECT: chat_template_kwargs */
 	bool add_generation_prompt, continue_final_message;

@@ -7,7 +7,7 @@
 #include "base/ref.h"
 #include "core/turn.h"
 #include "token/tokenizer.h"
-#include "template/template.h"
+#include "template/adapt.h"
 
 struct kp_text_stack {
 	struct kp_refcount ref;
@@ -15,8 +15,7 @@ struct kp_text_stack {
 	const struct kp_tokenizer_info *info; /* the tokenizer's */
 	struct kp_template *chat;             /* NULL: the model has no chat template */
 	struct kp_token_policy *policy;       /* for rendered prompts */
-	bool has_developer_role; /* the template knows it; else `developer` is rendered as `system`
-				  */
+	struct kp_template_shape shape;       /* what the template wants messages to look like */
 	uint64_t fingerprint;
 };
 

@@ -1,10 +1,12 @@
 /* Renders chat templates for the oracle tests. One JSON object a line on stdin:
      {"source": "...", "vars": {...}, "origins": {"name": "client"|"assistant"}, "now": nanoseconds, "steps": n, "output": n, "memory": n}
    and one a line on stdout: {"text": "...", "runs": [[end, origin], ...]} or {"error": "...", "code": "INVALID_ARGUMENT"}. The last compiled
-   source is kept. Variables without an origin are trusted. */
+   source is kept. Variables without an origin are trusted. With "continue": true the final message is left open. With "adapt": true the messages and tools are rewritten to the template's
+   shape first, and what the template got is answered too; with "probe": true only the shape is answered. */
 #include "json/value.h"
 #include "json/write.h"
-#include "template/template.h"
+#include "template/adapt.h"
+#include "template/prefill.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +35,74 @@ static void answer_error(struct kp_buf *out, const struct kp_err *err)
 	kp_buf_printf(out, ",\"code\":\"%s\"}\n", kp_code_name(err->code));
 }
 
-static void answer_text(struct kp_buf *out, const struct kp_text *text)
+static void answer_shape(struct kp_buf *out, const struct kp_template_shape *s)
+{
+	static const char *const content[] = { "lost", "text", "parts", "either" },
+				 *const args[] = { "lost", "object", "text" },
+				 *const tools[] = { "lost", "wrapped", "flat" },
+				 *const beside[] = { "nothing", "empty", "null" };
+	kp_buf_printf(out,
+		"{\"system\":\"%s\",\"user\":\"%s\",\"assistant\":\"%s\",\"tool\":\"%s\",\"args\":\"%s\",\"tools\":\"%s\","
+		"\"beside_calls\":\"%s\",\"parallel_calls\":%d,\"developer\":%d,\"reasoning\":%d,\"past_reasoning\":%d}\n",
+		content[s->content[KP_SHAPE_SYSTEM]], content[s->content[KP_SHAPE_USER]],
+		content[s->content[KP_SHAPE_ASSISTANT]], content[s->content[KP_SHAPE_TOOL]],
+		args[s->args], tools[s->tools], beside[s->beside_calls], s->parallel_calls,
+		s->developer_role, s->reasoning, s->past_reasoning);
+}
+
+/* Puts rewritten messages and tools in the place of the request's. */
+static int adapt(const struct kp_template_shape *shape, struct kp_template_var *v, size_t n,
+	struct kp_arena *a, struct kp_err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct kp_jv *new = kp_arena_xalloc(a, sizeof(*new));
+		bool messages = kp_str_eq(v[i].name, KP_S("messages")),
+		     tools = kp_str_eq(v[i].name, KP_S("tools"));
+		if (v[i].value->type != KP_JSON_ARRAY || (!messages && !tools)) {
+			continue;
+		}
+		if (messages ? kp_template_adapt_messages(shape, v[i].value, a, new, err)
+			     : kp_template_adapt_tools(shape, v[i].value, a, new, err)) {
+			return -1;
+		}
+		v[i].value = new;
+	}
+	return 0;
+}
+
+static int render(const struct kp_template *t, struct kp_template_opts *opts,
+	struct kp_template_var *messages, struct kp_arena *a, struct kp_text *ret,
+	struct kp_err *err)
+{
+	struct kp_jv marked;
+	const struct kp_jv *plain = messages ? messages->value : NULL;
+	if (!messages) {
+		return kp_template_render(t, opts, a, ret, err);
+	}
+	if (kp_template_prefill_mark(plain, a, &marked, err)) {
+		return -1;
+	}
+	messages->value = &marked;
+	int r = kp_template_render(t, opts, a, ret, err);
+	messages->value = plain;
+	return r ? r : kp_template_prefill_cut(plain, ret, a, err);
+}
+
+static void answer_vars(struct kp_buf *out, const struct kp_template_opts *opts)
+{
+	for (size_t i = 0; i < opts->n_vars; i++) {
+		if (kp_str_eq(opts->vars[i].name, KP_S("messages")) ||
+			kp_str_eq(opts->vars[i].name, KP_S("tools"))) {
+			kp_buf_addc(out, ',');
+			kp_json_w_str(out, opts->vars[i].name);
+			kp_buf_addc(out, ':');
+			kp_jv_write(opts->vars[i].value, out);
+		}
+	}
+}
+
+static void answer_text(
+	struct kp_buf *out, const struct kp_text *text, const struct kp_template_opts *adapted)
 {
 	kp_buf_lit(out, "{\"text\":");
 	kp_json_w_str(out, text->s);
@@ -42,7 +111,11 @@ static void answer_text(struct kp_buf *out, const struct kp_text *text)
 		kp_buf_printf(
 			out, "%s[%u,%u]", i ? "," : "", text->runs[i].end, text->runs[i].origin);
 	}
-	kp_buf_lit(out, "]}\n");
+	kp_buf_addc(out, ']');
+	if (adapted) {
+		answer_vars(out, adapted);
+	}
+	kp_buf_lit(out, "}\n");
 }
 
 static void answer(kp_str line, struct kp_template **t, struct kp_buf *source, struct kp_buf *out)
@@ -78,11 +151,24 @@ static void answer(kp_str line, struct kp_template **t, struct kp_buf *source, s
 		opts.n_vars = i + 1;
 	}
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(number(&req, "memory", 1U << 30));
+	struct kp_template_shape shape;
 	struct kp_text text;
-	if (kp_template_render(*t, &opts, a, &text, &err)) {
+	struct kp_template_var *messages = NULL;
+	for (size_t i = 0; i < opts.n_vars; i++) {
+		messages = kp_str_eq(v[i].name, KP_S("messages")) ? &v[i] : messages;
+	}
+	bool open = messages && kp_jv_is(kp_jv_get(&req, KP_S("continue")), KP_JSON_TRUE);
+	bool adapted = kp_jv_is(kp_jv_get(&req, KP_S("adapt")), KP_JSON_TRUE);
+	if (adapted || kp_jv_get(&req, KP_S("probe"))) {
+		kp_template_probe(*t, v, opts.n_vars, &shape);
+	}
+	if (kp_jv_get(&req, KP_S("probe"))) {
+		answer_shape(out, &shape);
+	} else if ((adapted && adapt(&shape, v, opts.n_vars, a, &err)) ||
+		   render(*t, &opts, open ? messages : NULL, a, &text, &err)) {
 		answer_error(out, &err);
 	} else {
-		answer_text(out, &text);
+		answer_text(out, &text, adapted ? &opts : NULL);
 	}
 }
 
