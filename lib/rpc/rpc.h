@@ -64,10 +64,11 @@ int kp_rpc_server_create(struct kp_loop *loop, const char *address, const char *
 	const struct kp_rpc_tls *tls, const struct kp_rpc_limits *limits, kp_rpc_accept *accept,
 	void *ctx, struct kp_rpc_server **ret, struct kp_err *err) KP_MUST_USE;
 int kp_rpc_server_port(const struct kp_rpc_server *s);
-/* Every stream gets `closed` before this returns; joins the thread. */
+/* Every stream gets `closed` before this returns, and the other sides see them cancelled; joins the
+   thread. Not from a callback of its own. */
 void kp_rpc_server_destroy(struct kp_rpc_server *s);
 
-/* --- client: one stream at a time --- */
+/* --- client: each stream over a connection of its own --- */
 
 int kp_rpc_client_create(struct kp_loop *loop, const char *address, const char *method,
 	const struct kp_rpc_tls *tls,
@@ -78,6 +79,7 @@ int kp_rpc_client_create(struct kp_loop *loop, const char *address, const char *
    `closed`, later. Trying again, and when, is the caller's business. */
 struct kp_rpc_stream *kp_rpc_client_open(
 	struct kp_rpc_client *c, const struct kp_rpc_stream_ops *ops, void *user);
+/* As kp_rpc_server_destroy. */
 void kp_rpc_client_destroy(struct kp_rpc_client *c);
 
 #endif

@@ -1,0 +1,157 @@
+/* DESIGN: gRPC's "ssl" credentials. A server's are made with a fetcher, which gRPC calls in the thread of
+   the completion queue for each connection that comes in, and once in the loop's before that thread is
+   started: so what it remembers has one user at a time. It reads the three files again, and when they
+   are not what they were gives them to gRPC, which keeps the old ones if they do not fit together (a
+   rotation half done). A client's are read for each stream.
+
+   OpenSSL is asked first, through lib/net's contexts, because its errors name the file; gRPC's do not. */
+#include "rpc/internal.h"
+
+#include "base/fs.h"
+#include "base/map.h"
+#include "net/tls.h"
+#include "obs/log.h"
+
+#include <grpc/grpc_security.h>
+
+enum { PEM_MAX = 1 << 20 };
+
+struct files {
+	struct kp_buf cert, key, ca;
+	struct kp_buf cert_name, key_name, ca_name;
+};
+
+static void files_init(struct files *f, const char *dir)
+{
+	struct {
+		struct kp_buf *name, *content;
+		const char *file;
+	} all[] = { { &f->cert_name, &f->cert, "tls.crt" }, { &f->key_name, &f->key, "tls.key" },
+		{ &f->ca_name, &f->ca, "ca.crt" } };
+	for (size_t i = 0; i < KP_LEN(all); i++) {
+		kp_buf_init(all[i].content, PEM_MAX);
+		kp_buf_init(all[i].name, 8192);
+		kp_buf_printf(all[i].name, "%s/%s", dir, all[i].file);
+	}
+}
+static void files_fini(struct files *f)
+{
+	struct kp_buf *all[] = { &f->cert, &f->key, &f->ca, &f->cert_name, &f->key_name,
+		&f->ca_name };
+	for (size_t i = 0; i < KP_LEN(all); i++) {
+		kp_buf_fini(all[i]);
+	}
+}
+
+/* Into empty buffers. */
+static int files_read(struct files *f, struct kp_err *err)
+{
+	const char *cert = kp_buf_cstr(&f->cert_name), *key = kp_buf_cstr(&f->key_name),
+		   *ca = kp_buf_cstr(&f->ca_name);
+	if (!cert || !key || !ca) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "read certificates: name too long");
+	}
+	if (kp_fs_read(cert, &f->cert, err) < 0 || kp_fs_read(key, &f->key, err) < 0 ||
+		kp_fs_read(ca, &f->ca, err) < 0) {
+		return -1;
+	}
+	if (!kp_buf_cstr(&f->cert) || !kp_buf_cstr(&f->key) || !kp_buf_cstr(&f->ca)) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "read certificates: out of memory");
+	}
+	return 0;
+}
+
+static int files_check(struct files *f, bool is_server, struct kp_err *err)
+{
+	const struct kp_tls_opts o = { .cert_file = kp_buf_cstr(&f->cert_name),
+		.key_file = kp_buf_cstr(&f->key_name),
+		.ca_file = kp_buf_cstr(&f->ca_name),
+		.require_peer_cert = is_server };
+	struct kp_tls_context *c = is_server ? kp_tls_server(&o, err) : kp_tls_client(&o, err);
+	kp_tls_unref(c);
+	return c ? 0 : -1;
+}
+
+/* --- server --- */
+
+struct kp_rpc_watch {
+	char *dir;
+	uint64_t seen; /* of the files' content */
+};
+
+static uint64_t signature(const struct files *f)
+{
+	return kp_hash(kp_buf_str(&f->cert)) + 3 * kp_hash(kp_buf_str(&f->key)) +
+	       5 * kp_hash(kp_buf_str(&f->ca));
+}
+
+static grpc_ssl_certificate_config_reload_status fetch(
+	void *user, grpc_ssl_server_certificate_config **ret)
+{
+	struct kp_rpc_watch *w = user;
+	struct kp_err err = KP_ERR_INIT;
+	struct files f;
+	grpc_ssl_certificate_config_reload_status status =
+		GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+	files_init(&f, w->dir);
+	if (files_read(&f, &err) < 0) {
+		kp_log(KP_LOG_WARN, "certificates of the control port stay as they were",
+			kp_f_err(&err));
+	} else if (signature(&f) != w->seen) {
+		const grpc_ssl_pem_key_cert_pair pair = { kp_buf_cstr(&f.key),
+			kp_buf_cstr(&f.cert) };
+		w->seen = signature(&f);
+		*ret = grpc_ssl_server_certificate_config_create(kp_buf_cstr(&f.ca), &pair, 1);
+		status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+	}
+	files_fini(&f);
+	return status;
+}
+
+grpc_server_credentials *kp_rpc_server_credentials(
+	const struct kp_rpc_tls *tls, struct kp_rpc_watch **watch, struct kp_err *err)
+{
+	struct files f;
+	if (!tls || !tls->dir) {
+		*watch = NULL;
+		return grpc_insecure_server_credentials_create();
+	}
+	files_init(&f, tls->dir);
+	int r = files_read(&f, err) < 0 ? -1 : files_check(&f, true, err);
+	files_fini(&f);
+	if (r < 0) {
+		return NULL;
+	}
+	*watch = kp_new(struct kp_rpc_watch);
+	(*watch)->dir = kp_xstrdup(tls->dir);
+	return grpc_ssl_server_credentials_create_with_options(
+		grpc_ssl_server_credentials_create_options_using_config_fetcher(
+			GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, fetch, *watch));
+}
+
+void kp_rpc_watch_destroy(struct kp_rpc_watch *w)
+{
+	if (w) {
+		kp_free(&w->dir);
+		kp_mem_free(w);
+	}
+}
+
+/* --- client --- */
+
+grpc_channel_credentials *kp_rpc_channel_credentials(
+	const struct kp_rpc_tls *tls, struct kp_err *err)
+{
+	struct files f;
+	grpc_channel_credentials *c = NULL;
+	if (!tls || !tls->dir) {
+		return grpc_insecure_credentials_create();
+	}
+	files_init(&f, tls->dir);
+	if (files_read(&f, err) == 0 && files_check(&f, false, err) == 0) {
+		grpc_ssl_pem_key_cert_pair pair = { kp_buf_cstr(&f.key), kp_buf_cstr(&f.cert) };
+		c = grpc_ssl_credentials_create(kp_buf_cstr(&f.ca), &pair, NULL, NULL);
+	}
+	files_fini(&f);
+	return c;
+}
