@@ -47,11 +47,19 @@ static int check_unused(const char *address, struct kp_err *err)
 	return r;
 }
 
+/* "HOST:PORT" with the port that port 0 became. */
+static void actual_address(const char *address, int port, char *ret, size_t size)
+{
+	kp_str host = kp_str_c(address);
+	ptrdiff_t colon = kp_str_rfind_char(host, ':');
+	snprintf(ret, size, "%" KP_FMT ":%d",
+		KP_ARG(kp_str_sub(host, 0, colon < 0 ? host.n : (size_t)colon)), port);
+}
+
 /* Every loop listens on every address; the first one settles what port 0 means. */
 static int listen_one(struct kp_gateway *g, const char *address, struct kp_err *err)
 {
 	char actual[300];
-	kp_str host = kp_str_c(address);
 	if (check_unused(address, err)) {
 		return -1;
 	}
@@ -61,10 +69,7 @@ static int listen_one(struct kp_gateway *g, const char *address, struct kp_err *
 			return -1;
 		}
 		if (i == 0) {
-			ptrdiff_t colon = kp_str_rfind_char(host, ':');
-			snprintf(actual, sizeof(actual), "%" KP_FMT ":%u",
-				KP_ARG(kp_str_sub(host, 0, colon < 0 ? host.n : (size_t)colon)),
-				port);
+			actual_address(address, port, actual, sizeof(actual));
 		}
 	}
 	kp_log(KP_LOG_INFO, "listening", kp_f_z("address", actual),
@@ -89,11 +94,31 @@ static int listen_all(struct kp_gateway *g, struct kp_err *err)
 			return -1;
 		}
 	}
-	if (n + g->config.listen.n == 0) {
+	if (n + g->config.listen.n == 0 && !g->config.control) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"nothing to listen on: no `--listen`, and the manifests name no InferencePool");
 	}
+	g->is_listening = n + g->config.listen.n > 0;
 	return 0;
+}
+
+void kp_gateway_listen(struct kp_gateway *g, const uint16_t *ports, size_t n)
+{
+	for (size_t i = 0; !g->is_listening && i < n; i++) {
+		char address[32];
+		struct kp_err err;
+		snprintf(address, sizeof(address), "127.0.0.1:%u", ports[i]);
+		if (check_unused(address, &err)) {
+			kp_log(KP_LOG_ERROR, "cannot listen", kp_f_err(&err));
+			continue;
+		}
+		for (size_t k = 0; k < g->n_loops; k++) {
+			kp_gwloop_listen_later(g->loops[k], address);
+		}
+		kp_log(KP_LOG_INFO, "listening", kp_f_z("address", address),
+			kp_f_bool("tls", g->tls != NULL));
+	}
+	g->is_listening = g->is_listening || n > 0;
 }
 
 static int start_parts(struct kp_gateway *g, struct kp_err *err)
@@ -119,6 +144,8 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 		return -1;
 	}
 	kp_log(KP_LOG_INFO, "admin listening", kp_f_int("port", kp_admin_port(g->admin)));
+	actual_address(g->config.admin_listen, kp_admin_port(g->admin), g->admin_address,
+		sizeof(g->admin_address));
 	for (size_t i = 0; i < g->n_loops; i++) {
 		kp_gwloop_start(g->loops[i]);
 	}

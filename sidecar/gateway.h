@@ -27,14 +27,22 @@ struct kp_gateway {
 	size_t n_loops;
 	struct kp_control *control;
 	struct kp_admin *admin;
+	char admin_address[300], peer_address[300]; /* where others reach it, "" nowhere; set before
+						       the control thread starts */
+	struct {
+		atomic_llong requests, errors, tokens; /* ended; with 5xx; sent to clients */
+	} served;
 	atomic_llong body_bytes; /* of all request bodies held */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining;
+	bool is_listening; /* on a public address; the control thread's once it runs */
 };
 
 /* Builds everything and listens. On success every thread runs. */
 int kp_gateway_start(
 	const struct kp_config *config, struct kp_gateway **ret, struct kp_err *err) KP_MUST_USE;
+/* The control thread: the program names the ports at last (127.0.0.1); nothing when it listens. */
+void kp_gateway_listen(struct kp_gateway *g, const uint16_t *ports, size_t n);
 /* Blocks until SIGTERM or SIGINT, drains, takes everything down. */
 void kp_gateway_run(struct kp_gateway *g);
 void kp_gateway_destroy(struct kp_gateway *g);

@@ -54,6 +54,31 @@ int kp_gwloop_listen(
 	return kp_http_server_listen(l->server, address, ret_port, err);
 }
 
+struct listen {
+	struct kp_msg msg;
+	struct kp_gwloop *l;
+	char *address;
+};
+
+static void on_listen(struct kp_msg *msg)
+{
+	struct listen *m = KP_CONTAINER(msg, struct listen, msg);
+	struct kp_err err;
+	uint16_t port;
+	if (kp_http_server_listen(m->l->server, m->address, &port, &err)) {
+		kp_log(KP_LOG_ERROR, "cannot listen", kp_f_err(&err));
+	}
+	kp_mem_free(m->address);
+	kp_mem_free(m);
+}
+
+void kp_gwloop_listen_later(struct kp_gwloop *l, const char *address)
+{
+	struct listen *m = kp_new(struct listen);
+	*m = (struct listen){ .msg = { .run = on_listen }, .l = l, .address = kp_xstrdup(address) };
+	kp_mailbox_post(kp_loop_mailbox(l->loop), &m->msg);
+}
+
 static void *thread_main(void *arg)
 {
 	struct kp_gwloop *l = arg;

@@ -44,6 +44,8 @@ int kp_gwloop_create(struct kp_gateway *g, unsigned index, struct kp_gwloop **re
 int kp_gwloop_listen(struct kp_gwloop *l, const char *address, uint16_t *ret_port,
 	struct kp_err *err) KP_MUST_USE;
 void kp_gwloop_start(struct kp_gwloop *l);
+/* Any thread: as kp_gwloop_listen, later, on the loop; what fails is logged. */
+void kp_gwloop_listen_later(struct kp_gwloop *l, const char *address);
 /* Any thread: serve from this snapshot from now on (takes over the reference). */
 void kp_gwloop_publish(struct kp_gwloop *l, struct kp_snapshot *s);
 /* Any thread: the endpoint does not answer. Generations that wait for their first token there go

@@ -31,6 +31,9 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 	const struct kp_label labels[] = { { "api", kp_str_c(f->api->name) }, { "model", model } };
 	uint64_t prompt = 0;
 	count(g, f->api->name, model, http_status);
+	atomic_fetch_add_explicit(&g->served.requests, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&g->served.errors, http_status >= 500, memory_order_relaxed);
+	atomic_fetch_add_explicit(&g->served.tokens, f->completion_tokens, memory_order_relaxed);
 	kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_request_duration_seconds",
 				     "From the head of a request to its end.", kp_bounds_seconds,
 				     KP_LEN(kp_bounds_seconds), labels, 2),

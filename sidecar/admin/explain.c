@@ -48,7 +48,7 @@ static void put_endpoint(struct kp_buf *out, const struct kp_endpoint *e)
 		kp_endpoint_load(e, kp_now_ns()));
 }
 
-static void put_revision(struct kp_buf *out, const struct kp_revision *r)
+static void put_revision(struct kp_buf *out, const struct kp_model_revision *r)
 {
 	kp_buf_addc(out, '{');
 	member(out, "engine", r->engine);

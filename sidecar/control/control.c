@@ -1,13 +1,13 @@
-/* DESIGN: one thread with a loop of its own. Three causes lead to a new snapshot: the manifests
+/* DESIGN: one thread with a loop of its own. Three causes lead to a new snapshot: the program
    changed, an engine changed, a text stack was loaded; each marks the state dirty, and one deferred
    call per loop iteration publishes. What other threads read (readiness) is a text under a mutex,
    replaced with each publication. */
 #include "sidecar/control/control.h"
 
 #include "base/clock.h"
-#include "control/manifests.h"
 #include "obs/log.h"
 #include "sidecar/control/engines.h"
+#include "sidecar/control/source.h"
 #include "sidecar/gwloop.h"
 
 #include <pthread.h>
@@ -20,17 +20,17 @@ struct kp_control {
 	struct kp_gateway *gateway;
 	struct kp_loop *loop;
 	pthread_t thread;
-	bool is_started;
+	bool is_started; /* the thread */
+	bool is_running; /* the thread says so itself */
 	struct kp_engines *engines;
-	struct kp_program *program; /* the accepted one */
-	struct kp_timer look, watchdog;
+	struct kp_source *source;
+	struct kp_program *program; /* the accepted one; NULL: none yet */
+	struct kp_timer watchdog;
 	uint64_t version;
 	int64_t created_wall_s;
 	struct kp_defer publish;
 	bool *loop_was_stuck;
-	struct kp_manifests manifests;
-	struct kp_counter *reloads_ok, *reloads_refused;
-	struct kp_gauge *errors_gauge, *version_gauge;
+	struct kp_gauge *version_gauge;
 
 	pthread_mutex_t lock; /* leaf: guards the three below */
 	struct kp_snapshot *snapshot;
@@ -52,12 +52,7 @@ static void publish(struct kp_defer *d)
 	struct kp_buf report;
 	kp_buf_init(&report, 1 << 20);
 	kp_buf_lit(&report, "[+]listening: ok\n");
-	if (c->manifests.errors.n) {
-		kp_buf_lit(&report, "[!]manifests: refused, the last good program stays\n");
-		kp_buf_add(&report, kp_buf_str(&c->manifests.errors));
-	} else {
-		kp_buf_lit(&report, "[+]manifests: ok\n");
-	}
+	c->source->ops->report(c->source, &report);
 	bool ready = kp_engines_report(c->engines, &report);
 	pthread_mutex_lock(&c->lock);
 	struct kp_buf old = c->report;
@@ -123,63 +118,38 @@ void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e)
 	kp_mailbox_post(kp_loop_mailbox(c->loop), &s->msg);
 }
 
-/* --- manifests --- */
+/* --- the program --- */
 
-struct build {
-	struct kp_program *program;
-	kp_str ns;
-};
-
-static int build(void *ctx, const struct kp_object_set *set, struct kp_problems *problems,
-	struct kp_err *err)
+static void on_program(void *arg, struct kp_program *p, int64_t created_wall_s)
 {
-	struct build *b = ctx;
-	return kp_program_build(set, b->ns, problems, &b->program, err);
-}
-
-/* Reads and checks; on success the program is replaced. Errors go to the log, the report and the
- * gauge. */
-static int load(struct kp_control *c, struct kp_err *err)
-{
-	struct kp_object_set set;
-	struct build b = { .ns = c->manifests.ns };
-	if (kp_manifests_read(&c->manifests, &set, build, &b, err)) {
-		kp_program_destroy(b.program);
-		kp_counter_add(c->reloads_refused, 1);
-		kp_gauge_set(c->errors_gauge, (int64_t)c->manifests.n_errors);
-		return -1;
-	}
-	kp_object_set_fini(&set);
-	kp_counter_add(c->reloads_ok, 1);
-	kp_gauge_set(c->errors_gauge, 0);
+	struct kp_control *c = arg;
 	kp_program_destroy(c->program);
-	c->program = b.program;
-	c->created_wall_s = c->manifests.read_wall_ns / KP_NS_PER_S;
-	kp_log(KP_LOG_INFO, "manifests accepted", kp_f_z("path", c->manifests.path),
-		kp_f_int("engines", (int64_t)c->program->n_engines));
-	return 0;
+	c->program = p;
+	c->created_wall_s = created_wall_s;
+	if (c->is_running) {
+		uint16_t ports[KP_MAX_LISTEN];
+		kp_engines_apply(c->engines, p);
+		kp_gateway_listen(
+			c->gateway, ports, kp_control_target_ports(c, ports, KP_MAX_LISTEN));
+	}
 }
 
-static void on_look(struct kp_timer *t)
+static void on_fill(void *arg, struct kp_arena *a, struct kp_report *ret)
 {
-	struct kp_control *c = KP_CONTAINER(t, struct kp_control, look);
-	struct kp_err err;
-	if (kp_manifests_look(&c->manifests)) {
-		if (load(c, &err)) {
-			kp_log(KP_LOG_ERROR, "manifests refused, the last good program stays",
-				kp_f_err(&err));
-			on_changed(c);
-		} else {
-			kp_engines_apply(c->engines, c->program);
-		}
-	}
-	kp_timer_start(c->loop, t, kp_loop_now(c->loop) + KP_MANIFESTS_LOOK_NS, on_look);
+	struct kp_control *c = arg;
+	struct kp_gateway *g = c->gateway;
+	kp_engines_fill(c->engines, a, ret);
+	ret->draining = atomic_load(&g->draining);
+	ret->in_flight = (uint32_t)KP_MAX(atomic_load(&g->in_flight), 0);
+	ret->requests = (uint64_t)atomic_load(&g->served.requests);
+	ret->errors = (uint64_t)atomic_load(&g->served.errors);
+	ret->tokens = (uint64_t)atomic_load(&g->served.tokens);
 }
 
 size_t kp_control_target_ports(const struct kp_control *c, uint16_t *ports, size_t max)
 {
-	const struct kp_program_pool *pool = &c->program->pools[0];
-	size_t n = KP_MIN(max, pool->n_target_ports);
+	const struct kp_program_pool *pool = c->program ? &c->program->pools[0] : NULL;
+	size_t n = pool ? KP_MIN(max, pool->n_target_ports) : 0;
 	for (size_t i = 0; i < n; i++) {
 		ports[i] = pool->target_ports[i];
 	}
@@ -207,8 +177,12 @@ static void on_watchdog(struct kp_timer *t)
 static void *thread_main(void *arg)
 {
 	struct kp_control *c = arg;
-	kp_engines_apply(c->engines, c->program);
-	kp_timer_start(c->loop, &c->look, 0, on_look);
+	c->is_running = true;
+	if (c->program) {
+		kp_engines_apply(c->engines, c->program);
+	}
+	c->source->ops->start(c->source);
+	on_changed(c);
 	kp_timer_start(c->loop, &c->watchdog, 0, on_watchdog);
 	kp_loop_run(c->loop);
 	return NULL;
@@ -216,25 +190,18 @@ static void *thread_main(void *arg)
 
 int kp_control_create(struct kp_gateway *g, struct kp_control **ret, struct kp_err *err)
 {
-	const struct kp_label ok = { "result", KP_S("accepted") },
-			      refused = { "result", KP_S("refused") };
 	struct kp_control *c = kp_new(struct kp_control);
 	c->gateway = g;
 	pthread_mutex_init(&c->lock, NULL);
 	kp_buf_init(&c->report, 1 << 20);
-	kp_manifests_init(&c->manifests, g->config.manifests, kp_str_c(g->config.namespace));
-	c->reloads_ok = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total",
-		"Times the manifests were read, by result.", &ok, 1);
-	c->reloads_refused = kp_metrics_counter(g->metrics, "kelpie_manifest_loads_total",
-		"Times the manifests were read, by result.", &refused, 1);
-	c->errors_gauge = kp_metrics_gauge(g->metrics, "kelpie_manifest_errors",
-		"Errors in the manifests as they are on disk; 0: they are the program.", NULL, 0);
 	c->version_gauge = kp_metrics_gauge(g->metrics, "kelpie_snapshot_version",
 		"Number of the snapshot the loops serve from.", NULL, 0);
 	c->loop = kp_loop_create("control");
 	c->engines = kp_engines_create(g, c->loop, on_changed, c);
 	c->loop_was_stuck = kp_xcalloc(g->config.loops, sizeof(bool));
-	if (load(c, err)) {
+	const struct kp_source_sink sink = { on_program, on_changed, on_fill, c };
+	if (g->config.control ? kp_source_operator_create(g, c->loop, &sink, &c->source, err)
+			      : kp_source_files_create(g, c->loop, &sink, &c->source, err)) {
 		kp_control_destroy(c);
 		return -1;
 	}
@@ -260,7 +227,9 @@ static void on_stop(struct kp_msg *msg)
 	struct stop *s = KP_CONTAINER(msg, struct stop, msg);
 	struct kp_control *c = s->c;
 	kp_mem_free(s);
-	kp_timer_stop(c->loop, &c->look);
+	if (c->source) {
+		c->source->ops->destroy(c->source);
+	}
 	kp_timer_stop(c->loop, &c->watchdog);
 	kp_loop_undefer(&c->publish);
 	kp_engines_destroy(c->engines);
@@ -285,7 +254,6 @@ void kp_control_destroy(struct kp_control *c)
 	kp_program_destroy(c->program);
 	kp_snapshot_unref(c->snapshot);
 	kp_buf_fini(&c->report);
-	kp_manifests_fini(&c->manifests);
 	kp_mem_free(c->loop_was_stuck);
 	pthread_mutex_destroy(&c->lock);
 	kp_mem_free(c);

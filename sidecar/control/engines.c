@@ -44,7 +44,9 @@ struct endpoint {
 	int64_t down_ns;                  /* since when it does not answer, 0: it does */
 	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it
 			     does */
-	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
+	char why[KP_ERR_MSG];         /* it is not routable, "" when it is */
+	char *model;                  /* as it said, NULL: not yet */
+	struct kp_engine_loads loads; /* the last */
 	struct kp_gauge *up, *running, *waiting;
 };
 
@@ -250,6 +252,8 @@ static void on_info(void *user, const struct kp_err *status, const struct kp_eng
 		p->vocab_size = info->vocab_size;
 		e->owner->changed(e->owner->arg);
 	}
+	kp_mem_free(p->model);
+	p->model = kp_str_z(info->served_name.n ? info->served_name : info->model);
 	atomic_store_explicit(&p->shared->vocab_size, info->vocab_size, memory_order_relaxed);
 	if (e->path) {
 		is_up(p);
@@ -266,6 +270,7 @@ static void on_loads(void *user, const struct kp_err *status, const struct kp_en
 		return;
 	}
 	if (status->code == KP_OK) {
+		p->loads = *loads;
 		kp_gauge_set(p->running, loads->running);
 		kp_gauge_set(p->waiting, loads->waiting);
 	}
@@ -305,8 +310,11 @@ void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint
 {
 	for (size_t i = 0; i < e->engines.n; i++) {
 		for (size_t k = 0; k < e->engines.p[i]->endpoints.n; k++) {
-			if (e->engines.p[i]->endpoints.p[k]->shared == endpoint) {
-				ask_health(e->engines.p[i]->endpoints.p[k]);
+			struct endpoint *p = e->engines.p[i]->endpoints.p[k];
+			if (p->shared == endpoint) {
+				/* Its owner may have been told of another model meanwhile. */
+				p->has_info = p->has_info && endpoint->is_own;
+				ask_health(p);
 				return;
 			}
 		}
@@ -324,6 +332,7 @@ static void endpoint_destroy(struct kp_engines *es, struct endpoint *p)
 	kp_timer_stop(es->loop, &p->timer);
 	kp_gauge_set(p->up, 0);
 	kp_endpoint_unref(p->shared);
+	kp_mem_free(p->model);
 	kp_mem_free(p);
 }
 
@@ -589,8 +598,8 @@ void kp_engines_destroy(struct kp_engines *es)
 /* --- what the loops and people see --- */
 
 /* A revision made before in this snapshot for the same pool and model, with the same text stack. */
-static struct kp_revision *same_revision(const struct kp_engines *es, size_t upto,
-	const struct engine *e, struct kp_revision *const *made)
+static struct kp_model_revision *same_revision(const struct kp_engines *es, size_t upto,
+	const struct engine *e, struct kp_model_revision *const *made)
 {
 	for (size_t i = 0; i < upto; i++) {
 		const struct engine *other = es->engines.p[i];
@@ -631,7 +640,7 @@ static bool is_name(const struct kp_engines *es, const char *name)
 }
 
 static void add_name(const struct kp_engines *es, struct kp_snapshot *s, const struct engine *e,
-	const char *name, struct kp_revision *r)
+	const char *name, struct kp_model_revision *r)
 {
 	if (is_name(es, name)) {
 		kp_snapshot_add(s, name, e->pool, name != e->model, r);
@@ -642,10 +651,11 @@ struct kp_snapshot *kp_engines_snapshot(
 	const struct kp_engines *es, uint64_t version, int64_t created_wall_s)
 {
 	struct kp_snapshot *s = kp_snapshot_create(version, created_wall_s);
-	struct kp_revision **made = kp_xcalloc(es->engines.n, sizeof(struct kp_revision *));
+	struct kp_model_revision **made =
+		kp_xcalloc(es->engines.n, sizeof(struct kp_model_revision *));
 	for (size_t i = 0; i < es->engines.n; i++) {
 		const struct engine *e = es->engines.p[i];
-		struct kp_revision *r = same_revision(es, i, e, made);
+		struct kp_model_revision *r = same_revision(es, i, e, made);
 		if (!r) {
 			r = kp_snapshot_revision(s, e->name);
 			r->text = e->text ? kp_text_stack_ref(e->text) : NULL;
@@ -688,4 +698,37 @@ bool kp_engines_report(const struct kp_engines *es, struct kp_buf *out)
 		}
 	}
 	return any;
+}
+
+void kp_engines_fill(const struct kp_engines *es, struct kp_arena *a, struct kp_report *ret)
+{
+	size_t n = 0, max = 0;
+	for (size_t i = 0; i < es->engines.n; i++) {
+		max += es->engines.p[i]->endpoints.n;
+	}
+	struct kp_endpoint_report *r = kp_arena_calloc(a, max, sizeof(*r));
+	for (size_t i = 0; r && i < es->engines.n; i++) {
+		const struct engine *e = es->engines.p[i];
+		for (size_t k = 0; k < e->endpoints.n; k++) {
+			const struct endpoint *p = e->endpoints.p[k];
+			if (!p->shared->is_own || p->leave_ns) {
+				continue;
+			}
+			r[n++] = (struct kp_endpoint_report){ .engine = kp_str_c(e->name),
+				.address = kp_str_c(p->shared->address),
+				.state = kp_str_c(
+					kp_endpoint_state_name(kp_endpoint_state(p->shared))),
+				.reason = kp_str_c(p->why),
+				.model = kp_str_c(p->model ? p->model : ""),
+				.in_flight =
+					(uint32_t)KP_MAX(atomic_load_explicit(&p->shared->in_flight,
+								 memory_order_relaxed),
+						0),
+				.running = p->loads.running,
+				.waiting = p->loads.waiting,
+				.kv_usage = p->loads.kv_usage };
+		}
+	}
+	ret->endpoints = r;
+	ret->n_endpoints = n;
 }

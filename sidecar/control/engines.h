@@ -9,7 +9,7 @@
 #define SIDECAR_CONTROL_ENGINES_H
 
 #include "core/engine.h"
-#include "control/program.h"
+#include "control/message.h"
 #include "sidecar/control/snapshot.h"
 #include "sidecar/gateway.h"
 
@@ -28,6 +28,9 @@ struct kp_snapshot *kp_engines_snapshot(
 /* One line per endpoint, "[+]engine default/demo 127.0.0.1:50051: routable"; returns whether one is
  * routable. */
 bool kp_engines_report(const struct kp_engines *e, struct kp_buf *out);
+/* The endpoints this gateway owns, for the operator. What *ret points at lies in the arena; a full
+ * arena leaves the rest out. */
+void kp_engines_fill(const struct kp_engines *e, struct kp_arena *a, struct kp_report *ret);
 /* Ask that endpoint now. */
 void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint);
 

@@ -13,16 +13,16 @@ struct kp_snapshot *kp_snapshot_create(uint64_t version, int64_t created_wall_s)
 	return s;
 }
 
-struct kp_revision *kp_snapshot_revision(struct kp_snapshot *s, const char *engine)
+struct kp_model_revision *kp_snapshot_revision(struct kp_snapshot *s, const char *engine)
 {
-	struct kp_revision *r = kp_new(struct kp_revision);
+	struct kp_model_revision *r = kp_new(struct kp_model_revision);
 	r->engine = kp_xstrdup(engine);
 	s->revisions = kp_xrealloc(s->revisions, (s->n_revisions + 1) * sizeof(*s->revisions));
 	s->revisions[s->n_revisions++] = r;
 	return r;
 }
 
-void kp_revision_add_endpoint(struct kp_revision *r, struct kp_endpoint *e)
+void kp_revision_add_endpoint(struct kp_model_revision *r, struct kp_endpoint *e)
 {
 	r->endpoints = kp_xrealloc(r->endpoints, (r->n_endpoints + 1) * sizeof(*r->endpoints));
 	r->endpoints[r->n_endpoints++] = kp_endpoint_ref(e);
@@ -45,7 +45,7 @@ static struct kp_model *name_get(
 }
 
 void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, bool is_alias,
-	struct kp_revision *r)
+	struct kp_model_revision *r)
 {
 	struct kp_model *m = name_get(s, name, pool, is_alias);
 	for (size_t i = 0; i < m->n_revisions; i++) {
@@ -53,8 +53,8 @@ void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, 
 			return;
 		}
 	}
-	m->revisions =
-		kp_xrealloc(m->revisions, (m->n_revisions + 1) * sizeof(struct kp_revision *));
+	m->revisions = kp_xrealloc(
+		m->revisions, (m->n_revisions + 1) * sizeof(struct kp_model_revision *));
 	m->revisions[m->n_revisions++] = r;
 }
 
@@ -88,7 +88,7 @@ void kp_snapshot_unref(struct kp_snapshot *s)
 		kp_mem_free(s->models[i].revisions);
 	}
 	for (size_t i = 0; i < s->n_revisions; i++) {
-		struct kp_revision *r = s->revisions[i];
+		struct kp_model_revision *r = s->revisions[i];
 		for (size_t k = 0; k < r->n_endpoints; k++) {
 			kp_endpoint_unref(r->endpoints[k]);
 		}
@@ -121,7 +121,7 @@ const struct kp_model *kp_snapshot_find(const struct kp_snapshot *s, kp_str name
 	return NULL;
 }
 
-struct kp_revision *kp_model_text_revision(const struct kp_model *m)
+struct kp_model_revision *kp_model_text_revision(const struct kp_model *m)
 {
 	for (size_t i = 0; i < m->n_revisions; i++) {
 		if (m->revisions[i]->text) {

@@ -9,7 +9,7 @@
 
 /* Engines of one pool that serve one model with one text stack: any of their endpoints may take a
  * prompt. */
-struct kp_revision {
+struct kp_model_revision {
 	struct kp_text_stack *text; /* NULL: not loaded yet */
 	char *engine;               /* "default/demo", the first of them */
 	char *why_not; /* while text is NULL: what is being waited for, or what failed */
@@ -24,7 +24,7 @@ struct kp_revision {
 struct kp_model {
 	char *name, *pool;
 	bool is_alias;
-	struct kp_revision **revisions; /* borrowed from the snapshot */
+	struct kp_model_revision **revisions; /* borrowed from the snapshot */
 	size_t n_revisions;
 };
 
@@ -35,22 +35,22 @@ struct kp_snapshot {
 	struct kp_model *
 		models; /* sorted by name; aliases are models of their own with the same revision */
 	size_t n_models;
-	struct kp_revision **revisions;
+	struct kp_model_revision **revisions;
 	size_t n_revisions;
 };
 /* Building one (control thread): revisions first, then names; seal ends it. */
 struct kp_snapshot *kp_snapshot_create(uint64_t version, int64_t created_wall_s);
-struct kp_revision *kp_snapshot_revision(struct kp_snapshot *s, const char *engine);
+struct kp_model_revision *kp_snapshot_revision(struct kp_snapshot *s, const char *engine);
 /* Adds the revision to the name, made when there is none yet. */
 void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, bool is_alias,
-	struct kp_revision *r);
-void kp_revision_add_endpoint(struct kp_revision *r, struct kp_endpoint *e);
+	struct kp_model_revision *r);
+void kp_revision_add_endpoint(struct kp_model_revision *r, struct kp_endpoint *e);
 void kp_snapshot_seal(struct kp_snapshot *s); /* sorts; const from here on */
 struct kp_snapshot *kp_snapshot_ref(struct kp_snapshot *s);
 void kp_snapshot_unref(struct kp_snapshot *s);
 const struct kp_model *kp_snapshot_find(const struct kp_snapshot *s, kp_str name);
 
 /* The first revision of the model whose text stack is loaded, or NULL. */
-struct kp_revision *kp_model_text_revision(const struct kp_model *m);
+struct kp_model_revision *kp_model_text_revision(const struct kp_model *m);
 
 #endif

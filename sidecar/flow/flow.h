@@ -84,7 +84,7 @@ struct kp_flow {
 	void *encoder_state;
 	struct kp_snapshot *snapshot;
 	const struct kp_model *model;
-	struct kp_revision *revision;
+	struct kp_model_revision *revision;
 	const struct kp_stop_set *stops;
 	struct kp_flow_prompt *prompts;
 	size_t n_prompts;

@@ -133,7 +133,7 @@ enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err)
 /* Does the prompt with what may be generated fit into the model's context? */
 static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, struct kp_err *err)
 {
-	const struct kp_revision *r = f->revision;
+	const struct kp_model_revision *r = f->revision;
 	const char *param = f->turn.kind == KP_TURN_CHAT ? "messages" : "prompt";
 	const struct kp_sampling *s = &f->turn.sampling;
 	if (g->ids.n == 0) {

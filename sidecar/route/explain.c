@@ -10,9 +10,9 @@ struct kp_explain_kept {
 	struct kp_buf json;
 };
 
-void kp_explain_pick(struct kp_explain_trace *t, struct kp_arena *a, const struct kp_revision *r,
-	const struct kp_pick *how, const struct kp_endpoint *avoided,
-	const struct kp_endpoint *picked, const char *because)
+void kp_explain_pick(struct kp_explain_trace *t, struct kp_arena *a,
+	const struct kp_model_revision *r, const struct kp_pick *how,
+	const struct kp_endpoint *avoided, const struct kp_endpoint *picked, const char *because)
 {
 	size_t n = KP_MIN(r->n_endpoints, (size_t)KP_EXPLAIN_CANDIDATES);
 	struct kp_explain_attempt *at = kp_arena_calloc(a, 1, sizeof(*at));

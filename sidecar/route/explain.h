@@ -36,9 +36,9 @@ struct kp_explain_trace { /* of one choice; zeroed to begin with */
 };
 
 /* Notes a pick. Full arena: the attempt is left out. */
-void kp_explain_pick(struct kp_explain_trace *t, struct kp_arena *a, const struct kp_revision *r,
-	const struct kp_pick *how, const struct kp_endpoint *avoided,
-	const struct kp_endpoint *picked, const char *because);
+void kp_explain_pick(struct kp_explain_trace *t, struct kp_arena *a,
+	const struct kp_model_revision *r, const struct kp_pick *how,
+	const struct kp_endpoint *avoided, const struct kp_endpoint *picked, const char *because);
 /* How the last attempt ended. */
 void kp_explain_end(struct kp_explain_trace *t, struct kp_arena *a, const struct kp_err *status,
 	int64_t now_ns);
@@ -47,7 +47,7 @@ struct kp_explain_request {
 	kp_str id, client_id; /* the answer's id, the client's x-request-id */
 	kp_str model;
 	const struct kp_model *resolved; /* NULL: it came not so far */
-	const struct kp_revision *revision;
+	const struct kp_model_revision *revision;
 	const char *gateway;
 	int http_status;
 	int64_t start_ns, end_ns;

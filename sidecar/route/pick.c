@@ -13,7 +13,7 @@ static bool is_candidate(
 }
 
 static size_t n_candidates(
-	const struct kp_revision *r, const struct kp_endpoint *avoid, bool leave_own)
+	const struct kp_model_revision *r, const struct kp_endpoint *avoid, bool leave_own)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
@@ -22,7 +22,7 @@ static size_t n_candidates(
 	return n;
 }
 
-bool kp_has_other(const struct kp_revision *r, const struct kp_endpoint *e)
+bool kp_has_other(const struct kp_model_revision *r, const struct kp_endpoint *e)
 {
 	return n_candidates(r, e, false) > 0;
 }
@@ -32,7 +32,7 @@ int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e)
 	return kp_endpoint_load(e, how->now_ns) + (int)(how->margin * (unsigned)e->distance);
 }
 
-static struct kp_endpoint *least_load(const struct kp_revision *r, const struct kp_pick *how,
+static struct kp_endpoint *least_load(const struct kp_model_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, bool leave_own, struct kp_rng *rng)
 {
 	struct kp_endpoint *best = NULL;
@@ -58,7 +58,7 @@ static struct kp_endpoint *least_load(const struct kp_revision *r, const struct 
 }
 
 static struct kp_endpoint *round_robin(
-	struct kp_revision *r, const struct kp_endpoint *avoid, bool leave_own)
+	struct kp_model_revision *r, const struct kp_endpoint *avoid, bool leave_own)
 {
 	unsigned from = atomic_fetch_add_explicit(&r->turn_counter, 1, memory_order_relaxed);
 	size_t n = n_candidates(r, avoid, leave_own);
@@ -74,14 +74,14 @@ static struct kp_endpoint *round_robin(
 	return NULL; /* one went down between the two passes */
 }
 
-static struct kp_endpoint *pick(struct kp_revision *r, const struct kp_pick *how,
+static struct kp_endpoint *pick(struct kp_model_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, bool leave_own, struct kp_rng *rng)
 {
 	return how->policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid, leave_own)
 						   : least_load(r, how, avoid, leave_own, rng);
 }
 
-struct kp_endpoint *kp_pick(struct kp_revision *r, const struct kp_pick *how,
+struct kp_endpoint *kp_pick(struct kp_model_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, struct kp_rng *rng)
 {
 	struct kp_endpoint *e = pick(r, how, avoid, how->leave_own, rng);
@@ -91,9 +91,9 @@ struct kp_endpoint *kp_pick(struct kp_revision *r, const struct kp_pick *how,
 	return e || !avoid ? e : pick(r, how, NULL, false, rng);
 }
 
-struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng)
+struct kp_model_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng)
 {
-	struct kp_revision *chosen = NULL;
+	struct kp_model_revision *chosen = NULL;
 	uint64_t seen = 0;
 	if (m->n_revisions == 1) {
 		return kp_model_text_revision(m);

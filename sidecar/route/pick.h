@@ -11,7 +11,7 @@ extern const char *const kp_routing_policy_names[]; /* by value, NULL behind the
 
 /* Which revision of the model a new turn belongs to: by chance, in proportion to their routable
  * endpoints; one with its text stack loaded when none has any. NULL: none is loaded. */
-struct kp_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng);
+struct kp_model_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng);
 
 struct kp_pick {
 	enum kp_routing_policy policy;
@@ -22,11 +22,11 @@ struct kp_pick {
 };
 /* NULL: none is routable. `avoid`: an endpoint that just failed this request, chosen only when it
    is the only one (may be NULL). least_load takes the lowest kp_pick_score, ties by chance. */
-struct kp_endpoint *kp_pick(struct kp_revision *r, const struct kp_pick *how,
+struct kp_endpoint *kp_pick(struct kp_model_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, struct kp_rng *rng);
 /* kp_endpoint_load and the margin for its distance. */
 int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e);
 /* Is another endpoint than `e` routable? */
-bool kp_has_other(const struct kp_revision *r, const struct kp_endpoint *e);
+bool kp_has_other(const struct kp_model_revision *r, const struct kp_endpoint *e);
 
 #endif

@@ -10,7 +10,7 @@
 enum { N = 4 };
 
 static struct kp_snapshot *snapshot;
-static struct kp_revision *rev;
+static struct kp_model_revision *rev;
 
 static int setup(void **state)
 {
