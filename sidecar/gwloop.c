@@ -190,6 +190,12 @@ void kp_gwloop_publish(struct kp_gwloop *l, struct kp_snapshot *s)
 const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct kp_err *err)
 {
 	const struct kp_model *m = l->snapshot ? kp_snapshot_find(l->snapshot, name) : NULL;
+	if (!l->snapshot || !l->snapshot->has_program) {
+		kp_err_set(
+			err, KP_UNAVAILABLE, "this gateway waits for its operator's first program");
+		err->reason = "model_not_ready";
+		return NULL;
+	}
 	if (!m) {
 		kp_err_param(err, "model", "the model `%" KP_FMT "` does not exist", KP_ARG(name));
 		err->code = KP_NOT_FOUND;

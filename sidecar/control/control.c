@@ -44,6 +44,7 @@ static void publish(struct kp_defer *d)
 {
 	struct kp_control *c = KP_CONTAINER(d, struct kp_control, publish);
 	struct kp_snapshot *s = kp_engines_snapshot(c->engines, ++c->version, c->created_wall_s);
+	s->has_program = c->program != NULL;
 	for (size_t i = 0; i < c->gateway->n_loops; i++) {
 		kp_gwloop_publish(c->gateway->loops[i], kp_snapshot_ref(s));
 	}

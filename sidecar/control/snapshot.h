@@ -32,6 +32,7 @@ struct kp_snapshot {
 	struct kp_refcount ref;
 	uint64_t version;
 	int64_t created_wall_s;
+	bool has_program; /* else: waiting for the operator's first */
 	struct kp_model *
 		models; /* sorted by name; aliases are models of their own with the same revision */
 	size_t n_models;

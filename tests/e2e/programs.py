@@ -217,41 +217,8 @@ def manifest(*engines, pools=("pool",), ports=(8080,)):
     return "---\n".join(json.dumps(o, indent=1) + "\n" for o in [*(pool(p, ports) for p in pools), *engines])
 
 
-class Gateway(Program):
-    """kelpie-sidecar with a manifest of its own."""
-
-    def __init__(self, text, *options, wrapper=(), ready=True, loops=2, listen=("127.0.0.1:0",)):
-        """text: a manifest's, or a folder of manifests."""
-        LOGS.mkdir(parents=True, exist_ok=True)
-        self.manifest = text
-        if isinstance(text, str):
-            self.manifest = LOGS / f"{Program.count + 1:03}-gateway.yaml"
-            self.manifest.write_text(text)
-        super().__init__(
-            "gateway",
-            [
-                *wrapper,
-                BUILD / "bin/kelpie-sidecar",
-                "--manifests",
-                self.manifest,
-                "--admin-listen",
-                "127.0.0.1:0",
-                "--log-format",
-                "json",
-                "--loops",
-                loops,
-                *(w for a in listen for w in ("--listen", a)),
-                *options,
-            ],
-        )
-        self.admin = int(self.wait_for(r'"msg":"admin listening","port":(\d+)')[1])
-        self.ports = [
-            int(p) for p in re.findall(r'"msg":"listening","address":"127\.0\.0\.1:(\d+)"', self.text())
-        ]
-        self.port = self.ports[0]
-        self.url = f"http://127.0.0.1:{self.port}"
-        if ready:
-            self.wait_ready()
+class Service(Program):
+    """A program of ours with an admin listener and a log of JSON lines."""
 
     def lines(self, msg=None):
         found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{")]
@@ -269,11 +236,11 @@ class Gateway(Program):
     def wait_ready(self, timeout=PATIENCE):
         def ready():
             assert self.process.poll() is None, (
-                f"the gateway ended ({self.process.poll()}):\n{self.text()[-3000:]}"
+                f"{self.name} ended ({self.process.poll()}):\n{self.text()[-3000:]}"
             )
             return self.ask("/readyz")[0] == 200
 
-        wait_until(ready, f"readiness of the gateway: {self.log}", timeout)
+        wait_until(ready, f"readiness of {self.name}: {self.log}", timeout)
 
     def metric(self, name, **labels):
         """The value of a series, 0 when there is none."""
@@ -282,6 +249,15 @@ class Gateway(Program):
             if found and dict(re.findall(r'(\w+)="([^"]*)"', found[1] or "")) == labels:
                 return float(found[2])
         return 0.0
+
+    def manifest_file(self, text):
+        """A file with the text, or the folder that `text` is."""
+        LOGS.mkdir(parents=True, exist_ok=True)
+        if not isinstance(text, str):
+            return text
+        path = LOGS / f"{Program.count + 1:03}-{type(self).__name__.lower()}.yaml"
+        path.write_text(text)
+        return path
 
     def write(self, text):
         """Replaces the manifest in one step, as editors do."""
@@ -294,3 +270,67 @@ class Gateway(Program):
         before = len(self.lines(msg))
         self.write(text)
         wait_until(lambda: len(self.lines(msg)) > before, f"{msg!r} in {self.log}")
+
+
+class Gateway(Service):
+    """kelpie-sidecar with a manifest of its own, or (text None, --control among the options) an operator's."""
+
+    def __init__(self, text, *options, wrapper=(), ready=True, loops=2, listen=("127.0.0.1:0",)):
+        """text: a manifest's, or a folder of manifests."""
+        self.manifest = text and self.manifest_file(text)
+        super().__init__(
+            "gateway",
+            [
+                *wrapper,
+                BUILD / "bin/kelpie-sidecar",
+                *(("--manifests", self.manifest) if self.manifest else ()),
+                "--admin-listen",
+                "127.0.0.1:0",
+                "--log-format",
+                "json",
+                "--loops",
+                loops,
+                *(w for a in listen for w in ("--listen", a)),
+                *options,
+            ],
+        )
+        self.admin = int(self.wait_for(r'"msg":"admin listening","port":(\d+)')[1])
+        self.ports = [
+            int(p) for p in re.findall(r'"msg":"listening","address":"127\.0\.0\.1:(\d+)"', self.text())
+        ]
+        self.port = self.ports[0] if self.ports else None
+        self.url = f"http://127.0.0.1:{self.port}"
+        if ready:
+            self.wait_ready()
+
+
+class Operator(Service):
+    """kelpie-operator with a manifest of its own."""
+
+    def __init__(self, text, *options, port=0, admin=0):
+        self.manifest = self.manifest_file(text)
+        self.options = options
+        super().__init__(
+            "operator",
+            [
+                BUILD / "bin/kelpie-operator",
+                "--manifests",
+                self.manifest,
+                "--control-listen",
+                f"127.0.0.1:{port}",
+                "--admin-listen",
+                f"127.0.0.1:{admin}",
+                "--log-format",
+                "json",
+                *options,
+            ],
+        )
+        self.port = int(self.wait_for(r'"msg":"control listening".*?"port":(\d+)')[1])
+        self.admin = int(self.wait_for(r'"msg":"admin listening","port":(\d+)')[1])
+
+    def again(self, *options):
+        """A new process at the same addresses with the same manifest."""
+        return Operator(self.manifest, *self.options, *options, port=self.port, admin=self.admin)
+
+    def status(self):
+        return json.loads(self.ask("/status")[1])

@@ -1,0 +1,168 @@
+"""The operator programs gateways: programs arrive, are acknowledged and kept; without an operator everything goes on."""
+
+import json
+import os
+import socket
+import stat
+
+import pytest
+from load import Load, short_requests
+from programs import QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
+from wire import COMPLETIONS, call
+
+BODY = {"model": "m", "prompt": "Hello", "max_tokens": 2}
+
+
+def controlled(start, operator, id, *options, own=(), **kw):
+    claims = [word for claim in own for word in ("--own", claim)]
+    peer = ("--peer-listen", "127.0.0.1:0") if own else ()
+    return start(
+        Gateway, None, "--control", f"127.0.0.1:{operator.port}", "--id", id, *claims, *peer, *options, **kw
+    )
+
+
+def acked(operator, id):
+    """The short hash of the program that a gateway acknowledged, None before."""
+    for g in operator.status()["gateways"]:
+        if g["id"] == id:
+            return g.get("ackedRevision")
+    return None
+
+
+@pytest.fixture
+def sims(start):
+    return [start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1) for _ in range(3)]
+
+
+def test_a_program_arrives_is_acknowledged_and_served(start, sims, qwen3_path):
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    gateway = controlled(start, operator, "gw-a", own=["default/e"])
+    assert call(gateway.port, COMPLETIONS, BODY).status == 200
+    wait_until(lambda: acked(operator, "gw-a"), "the acknowledgement")
+    verbose = gateway.ask("/readyz?verbose")[1]
+    assert f"[+]operator 127.0.0.1:{operator.port}" in verbose and "[+]program: " in verbose
+    assert gateway.metric("kelpie_operator_connected") == 1
+    told = json.loads(gateway.ask("/explain?model=m")[1])["revisions"][0]["endpoints"][0]
+    assert (told["owner"], told["distance"], told["state"]) == ("gw-a", "own", "routable")
+
+
+def test_manifest_edited_under_load_and_a_bad_edit(start, sims, qwen3_path):
+    """200 requests/s while engines come and go: none fails, all gateways acknowledge, a bad edit is named and changes nothing."""
+    text = lambda *ports, aliases=(): manifest(
+        engine("stay", sims[0].port, path=qwen3_path, aliases=("stable",)),
+        engine("e", *ports, path=qwen3_path, aliases=("stable", *aliases)),
+    )
+    operator = start(Operator, text(sims[1].port))
+    gateways = [
+        controlled(start, operator, "gw-a", own=["default/stay"]),
+        controlled(start, operator, "gw-b", own=["default/e"]),
+    ]
+    for g in gateways:
+        wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") == 2, "both engines")
+    loads = [Load(g, 100, short_requests(("stable",))) for g in gateways]
+    seen = set()
+    for ports, aliases in [
+        ((sims[1].port, sims[2].port), ()),
+        ((sims[2].port,), ("x",)),
+        ((sims[1].port,), ("x", "y")),
+        ((sims[1].port, sims[2].port), ()),
+    ]:
+        operator.write_and_wait(text(*ports, aliases=aliases))
+        hashes = wait_until(
+            lambda: (h := {acked(operator, "gw-a"), acked(operator, "gw-b")}) and len(h) == 1 and not h & seen and h,
+            "both acknowledge the same new program",
+        )
+        seen |= hashes
+        for g in gateways:
+            wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") >= 1 + len(ports), "its engines")
+    operator.write_and_wait(text(sims[1].port).replace("type: vllm", "type: vlm", 1), "manifests refused, the last good program stays")
+    status = json.dumps(operator.status())
+    assert "spec.engine.type" in status and f"{operator.manifest}:" in status
+    assert {acked(operator, "gw-a"), acked(operator, "gw-b")} == hashes
+    for load in loads:
+        load.stop()
+        assert not load.failures and load.unsent == 0 and set(load.statuses) == {200}, load.failures[:3]
+        assert load.done > 100
+
+
+def test_without_an_operator_everything_goes_on(start, sims, qwen3_path, tmp_path):
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    options = ("--state-dir", tmp_path)
+    gateway = controlled(start, operator, "gw-a", *options, own=["default/e"])
+    first = wait_until(lambda: acked(operator, "gw-a"), "the acknowledgement")
+    kept = tmp_path / "last-good-program"
+    wait_until(kept.exists, "the last good program")
+    assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
+    load = Load(gateway, 100, short_requests())
+    operator.kill()
+    wait_until(lambda: gateway.metric("kelpie_operator_connected") == 0, "the gateway notices")
+    assert gateway.ask("/readyz")[0] == 200
+    load.stop()
+    assert not load.failures and set(load.statuses) == {200}
+    gateway.stop()
+
+    # A gateway that starts without operator serves from the last good program.
+    gateway = controlled(start, operator, "gw-a", *options, own=["default/e"])
+    assert gateway.lines("starting with the last good program")
+    assert call(gateway.port, COMPLETIONS, BODY).status == 200
+
+    # The operator is back: the same program, nothing is applied anew.
+    operator = operator.again()
+    try:
+        wait_until(lambda: acked(operator, "gw-a") == first, "the same revision")
+        assert gateway.metric("kelpie_operator_connected") == 1
+        assert not gateway.lines("program accepted")
+        assert call(gateway.port, COMPLETIONS, BODY).status == 200
+    finally:
+        operator.stop()
+
+
+def test_without_an_operator_and_without_a_program_it_waits(start, sims, qwen3_path, tmp_path):
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    operator.stop()
+    gateway = controlled(start, operator, "gw-a", "--state-dir", tmp_path, own=["default/e"], ready=False)
+    wait_until(lambda: "[!]operator" in gateway.ask("/readyz?verbose")[1], "it says what it waits for")
+    status, text = gateway.ask("/readyz?verbose")
+    assert status == 503 and "[-]program: none" in text
+    assert gateway.ask("/livez")[0] == 200
+    answer = call(gateway.port, COMPLETIONS, BODY)
+    assert answer.status == 503 and "operator" in answer.error["message"]
+    operator = operator.again()
+    try:
+        gateway.wait_ready()
+        assert call(gateway.port, COMPLETIONS, BODY).status == 200
+    finally:
+        operator.stop()
+
+
+@pytest.mark.parametrize("damage", ["a file", "cut short", "other bytes", "full"])
+def test_a_state_directory_that_fails_harms_nothing(start, sims, qwen3_path, tmp_path, damage):
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    directory = tmp_path / "state"
+    if damage == "a file":
+        directory.write_text("")
+    elif damage == "full":
+        directory = "/dev/full"
+    else:
+        directory.mkdir()
+        (directory / "last-good-program").write_bytes(b"KPLPROG\x01" + b"\0" * (3 if damage == "cut short" else 90))
+    gateway = controlled(start, operator, "gw-a", "--state-dir", directory, own=["default/e"])
+    assert call(gateway.port, COMPLETIONS, BODY).status == 200
+    if damage in ("a file", "full"):
+        assert "[!]last good program: " in gateway.ask("/readyz?verbose")[1]
+        wait_until(lambda: "last-good-program" in json.dumps(operator.status()), "the operator is told")
+    else:
+        assert gateway.lines("cannot read the last good program")
+        wait_until(lambda: (directory / "last-good-program").stat().st_size > 100, "it is written anew")
+
+
+def test_the_program_names_the_ports(start, sims, qwen3_path):
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path), ports=(port,)))
+    gateway = controlled(start, operator, "gw-a", own=["default/e"], listen=(), ready=False)
+    gateway.wait_ready()
+    assert call(port, COMPLETIONS, BODY).status == 200
