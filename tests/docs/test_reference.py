@@ -91,7 +91,7 @@ def test_the_stages_of_a_request():
 
 
 def test_the_states_of_an_endpoint():
-    code = (ROOT / "sidecar/control/snapshot.c").read_text()
+    code = (ROOT / "sidecar/control/endpoint.c").read_text()
     function = re.search(r"^const char \*kp_endpoint_state_name.*?^\}", code, flags=re.M | re.S)[0]
     states = re.findall(r':\n\t\treturn "(\w+)";', function)
     written = [row[0] for row in rows(section("docs/ARCHITECTURE.md", "## Life of a configuration"))]
