@@ -1,0 +1,104 @@
+"""Every fault of the simulated engine, behind both protocols, on an engine of the gateway's own and on another gateway's: what the
+client gets is the table in docs/faults.md, which is read here."""
+
+import json
+import pathlib
+import re
+
+import pytest
+from programs import QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
+from wire import COMPLETIONS, call
+
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/faults.md"
+REQUEST_TIMEOUT = 4  # seconds, so that an engine that never answers is one row among others
+
+
+def rows():
+    """(fault, case, expected) of each cell: the fault before the first token alone, with another engine, and after three tokens."""
+    lines = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    for line in lines:
+        fault, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        for case, cell in zip(("alone", "with another", "after tokens"), cells):
+            if cell != "–":
+                yield pytest.param(fault.strip("`"), case, cell, id=f"{fault.strip('`')}-{case.replace(' ', '-')}")
+
+
+@pytest.fixture(scope="module", params=["vllm-own", "sglang-own", "vllm-forwarded", "sglang-forwarded"])
+def chain(request, start_shared, qwen3_path, tmp_path_factory):
+    protocol, way = request.param.split("-")
+    return Chain(start_shared, qwen3_path, tmp_path_factory.mktemp("faults"), protocol, way == "forwarded")
+
+
+class Chain:
+    """Models `alone` (one engine, which fails) and `both` (that one and a good one) behind one gateway, or behind two."""
+
+    def __init__(self, start, qwen3_path, directory, protocol, forwarded):
+        self.start, self.faults = start, directory / "faults"
+        self.faults.write_text("")
+        self.bad = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1, "--control", self.faults)
+        self.good = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1)
+        text = manifest(
+            engine("alone", self.bad.port, model="alone", path=qwen3_path),
+            engine("both", self.bad.port, self.good.port, model="both", path=qwen3_path),
+        ).replace("type: vllm", f"type: {protocol}")
+        limit = ("--request-timeout", REQUEST_TIMEOUT)
+        if forwarded:
+            operator = start(Operator, text)
+            control = ("--control", f"127.0.0.1:{operator.port}")
+            own = ("--own", "default/alone", "--own", "default/both", "--peer-listen", "127.0.0.1:0")
+            self.owner = start(Gateway, None, *control, "--id", "owner", *own, *limit)
+            self.gateway = start(Gateway, None, *control, "--id", "entry", *limit)
+        else:
+            self.owner = self.gateway = start(Gateway, text, *limit)
+        self.wait()
+
+    def wait(self):
+        """Until every engine takes requests, and failures are forgotten."""
+        self.faults.write_text("")
+        if self.bad.process.poll() is not None:
+            self.bad = self.start(
+                Sim, *self.bad.options, port=self.bad.port, log=self.bad.events_file
+            )
+        ready = lambda: all(g.ask("/readyz?verbose")[1].count(": routable") == 3 for g in {self.owner, self.gateway})
+        wait_until(ready, "three endpoints")
+
+    def ask(self, model, fault, body):
+        """The answer of a request that the failing engine has seen."""
+        self.faults.write_text(f"fault {fault}\n" if fault else "")
+        for _ in range(40):
+            before = len(self.bad.events("start"))
+            answer = call(self.gateway.port, COMPLETIONS, {"prompt": "Hello", "model": model, **body})
+            if len(self.bad.events("start")) > before or model == "alone":
+                return answer
+        raise AssertionError("the failing engine is never asked")
+
+
+def outcome(answer, streamed):
+    """In the words of the table."""
+    text = answer.body.decode()
+    if answer.status != 200:
+        return f"{answer.status} `{answer.error['code'] or answer.error['type']}`"
+    if not streamed:
+        return "answer"
+    errors = [json.loads(line[6:])["error"] for line in text.splitlines() if line.startswith('data: {"error"')]
+    assert len(errors) <= 1 and text.endswith("data: [DONE]\n\n") != bool(errors), text[-500:]
+    return f"error event `{errors[0]['code'] or errors[0]['type']}`" if errors else "answer"
+
+
+@pytest.mark.parametrize("fault, case, expected", rows())
+def test_fault(chain, fault, case, expected):
+    chain.wait()
+    k = ":3" if case == "after tokens" else ""
+    model = "both" if case == "with another" else "alone"
+    got = {
+        streamed: outcome(
+            chain.ask(model, fault + k, {"max_tokens": 8, "stream": streamed, "seed": 1}), streamed
+        )
+        for streamed in (True, False)
+    }
+    as_whole = re.sub(r"^error event", "", expected).strip() if case == "after tokens" else expected
+    assert got[True] == expected
+    assert got[False].endswith(as_whole), got[False]
+    # Whatever happened, nothing is left behind.
+    for g in {chain.owner, chain.gateway}:
+        wait_until(lambda: g.metric("kelpie_requests_in_flight") == 0, "nothing in flight")
