@@ -17,6 +17,7 @@
    Everything is on the loop's thread. The engine outlives its destruction until the last open call
    has ended. */
 #include "engine/protocol.h"
+#include "engine/check.h"
 #include "base/mem.h"
 
 struct choice {
@@ -58,63 +59,11 @@ void kp_remote_blame(const struct kp_remote *e, struct kp_err *err)
 	}
 }
 
-/* SGLang's scheduler turns a request away with HTTP's 503, which its servicer makes UNAVAILABLE:
-   "The request queue is full.", "Request queue timeout reached.", "The request is aborted by a
-   higher priority request.". That engine is not gone. */
-static bool is_full(kp_str message)
-{
-	return kp_str_has(message, KP_S("request queue is full")) ||
-	       kp_str_has(message, KP_S("queue timeout reached")) ||
-	       kp_str_has(message, KP_S("higher priority request"));
-}
-
 void kp_remote_map_status(const struct kp_remote *e, struct kp_err *status)
 {
-	switch (status->code) {
-	case KP_OK:
-	case KP_INVALID_ARGUMENT:
-	case KP_OUT_OF_RANGE:
-	case KP_NOT_FOUND:
-	case KP_FAILED_PRECONDITION:
-	case KP_DEADLINE_EXCEEDED:
-		return; /* the client's, or nobody's */
-	case KP_RESOURCE_EXHAUSTED:
-		/* gRPC core, grpc-go and tonic all say it so; the rest is a full queue. */
-		if (kp_str_has(kp_str_c(status->msg), KP_S("larger than max"))) {
-			status->code = KP_TOO_LARGE;
-		}
-		return;
-	case KP_CANCELLED:
-		if (e->is_destroyed) {
-			return;
-		}
-		status->code = KP_UNAVAILABLE; /* not by us: calls that we cancel do not end here */
-		break;
-	case KP_ABORTED:
-	case KP_UNAVAILABLE:
-		if (is_full(kp_str_c(status->msg))) {
-			status->code = KP_RESOURCE_EXHAUSTED;
-			return;
-		}
-		status->code = KP_UNAVAILABLE;
-		break;
-	case KP_UNIMPLEMENTED:
-	case KP_DATA_LOSS:
-		break;
-	case KP_UNKNOWN:
-	case KP_ALREADY_EXISTS:
-	case KP_PERMISSION_DENIED: /* of the gateway, not of the client */
-	case KP_UNAUTHENTICATED:
-	case KP_INTERNAL:
-	case KP_CONFLICT:
-	case KP_GONE:
-	case KP_TOO_LARGE:
-	case KP_METHOD_NOT_ALLOWED:
-	case KP_UNSUPPORTED_MEDIA:
-		status->code = KP_INTERNAL;
-		break;
+	if (kp_check_status(status, e->is_destroyed)) {
+		kp_remote_blame(e, status);
 	}
-	kp_remote_blame(e, status);
 }
 
 /* --- one generation --- */
@@ -139,58 +88,6 @@ static void accuse(struct kp_engine_call *c, struct kp_err *err)
 	end_call(c, err, false);
 }
 
-static int check_id(const struct kp_remote *e, kp_id id, struct kp_err *err)
-{
-	if (KP_UNLIKELY(e->vocab_size && id >= e->vocab_size)) {
-		return kp_err_set(err, KP_INTERNAL, "sent token id %u, but its vocabulary has %u",
-			id, e->vocab_size);
-	}
-	return 0;
-}
-
-static int check_logprobs(
-	const struct kp_remote *e, const struct kp_token_logprob *l, size_t n, struct kp_err *err)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (check_id(e, l[i].id, err) < 0) {
-			return -1;
-		}
-		for (size_t k = 0; k < l[i].n_top; k++) {
-			if (check_id(e, l[i].top[k].id, err) < 0) {
-				return -1;
-			}
-		}
-	}
-	return 0;
-}
-
-/* Lists that do not belong to the ids beside them cannot be shown to anybody. */
-static int check_lists(
-	const struct kp_engine_call *c, const struct kp_response *r, struct kp_err *err)
-{
-	if (r->n_logprobs && r->n_logprobs != r->n_ids) {
-		return kp_err_set(err, KP_INTERNAL,
-			"sent log-probabilities of %zu tokens with %zu tokens", r->n_logprobs,
-			r->n_ids);
-	}
-	for (size_t i = 0; i < r->n_logprobs; i++) {
-		if (r->logprobs[i].id != r->ids[i]) {
-			return kp_err_set(err, KP_INTERNAL,
-				"sent the log-probability of token id %u with token id %u",
-				r->logprobs[i].id, r->ids[i]);
-		}
-	}
-	if (r->n_prompt_logprobs && r->n_prompt_logprobs != c->n_prompt) {
-		return kp_err_set(err, KP_INTERNAL,
-			"sent prompt log-probabilities of %zu tokens for a prompt of %zu",
-			r->n_prompt_logprobs, c->n_prompt);
-	}
-	if (check_logprobs(c->e, r->logprobs, r->n_logprobs, err) < 0) {
-		return -1;
-	}
-	return check_logprobs(c->e, r->prompt_logprobs, r->n_prompt_logprobs, err);
-}
-
 static int check_choice(
 	const struct kp_engine_call *c, const struct kp_response *r, struct kp_err *err)
 {
@@ -209,18 +106,30 @@ static int check_choice(
 	return 0;
 }
 
+/* Lists that do not belong to the ids beside them cannot be shown to anybody. */
+static int check_lists(
+	const struct kp_engine_call *c, const struct kp_response *r, struct kp_err *err)
+{
+	uint32_t vocab_size = c->e->vocab_size;
+	if (r->n_logprobs && r->n_logprobs != r->n_ids) {
+		return kp_err_set(err, KP_INTERNAL,
+			"sent log-probabilities of %zu tokens with %zu tokens", r->n_logprobs,
+			r->n_ids);
+	}
+	if (kp_check_prompt_logprobs(r->n_prompt_logprobs, c->n_prompt, err) < 0 ||
+		kp_check_logprobs(r->logprobs, r->n_logprobs, r->ids, vocab_size, err) < 0) {
+		return -1;
+	}
+	return kp_check_logprobs(r->prompt_logprobs, r->n_prompt_logprobs, NULL, vocab_size, err);
+}
+
 static int check_tokens(
 	const struct kp_engine_call *c, const struct kp_response *r, struct kp_err *err)
 {
-	for (size_t i = 0; i < r->n_ids; i++) {
-		if (check_id(c->e, r->ids[i], err) < 0) {
-			return -1;
-		}
+	if (kp_check_ids(r->ids, r->n_ids, c->e->vocab_size, err) < 0) {
+		return -1;
 	}
-	if (KP_UNLIKELY(r->n_logprobs || r->n_prompt_logprobs)) {
-		return check_lists(c, r, err);
-	}
-	return 0;
+	return KP_UNLIKELY(r->n_logprobs || r->n_prompt_logprobs) ? check_lists(c, r, err) : 0;
 }
 
 /* The list with no more alternatives than were asked for, NULL when it was not. */
