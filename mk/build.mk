@@ -31,8 +31,15 @@ $(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c | $(PB_H)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(filter-out -Wcast-qual -Wswitch-enum,$(CFLAGS_ALL)) -MMD -MP -c -o $@ $<
 
+# --- files that programs carry: NAME becomes an array of bytes, to be included -------------------------------------------
+EMBEDDED := $(shell find operator \( -name '*.css' -o -name '*.js' -o -name '*.svg' \) 2>/dev/null | LC_ALL=C sort)
+EMBED_H  := $(EMBEDDED:%=$(B)/gen/%.h)
+$(EMBED_H): $(B)/gen/%.h: %
+	$(call say,EMBED,$<)
+	$(Q)mkdir -p $(@D) && od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@
+
 # --- objects -------------------------------------------------------------------------------------------------------
-$(B)/obj/%.o: %.c $(STAMP) | $(PB_H)
+$(B)/obj/%.o: %.c $(STAMP) | $(PB_H) $(EMBED_H)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 

@@ -24,7 +24,8 @@ $(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $(FUZZ_MAIN) $$(call extra_of,$(call 
 endef
 $(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
 
-# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*, token_*, template_*: with that module); grpc_server_* is gRPC core's and knows only lib/base.
+# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*: with that module; status_*: with the operator); grpc_server_*
+# is gRPC core's and knows only lib/base.
 TOOL_SRC := $(shell find tests/tools -name '*.c' 2>/dev/null | LC_ALL=C sort)
 TOOL_BIN := $(TOOL_SRC:%.c=$(B)/%)
 GRPC_LIBS = $(shell pkg-config --libs grpc_unsecure gpr 2>/dev/null) -lpthread
@@ -34,6 +35,9 @@ $(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(call libs_of,net)
 $(B)/tests/tools/engine_%: $(B)/obj/tests/tools/engine_%.o $(call libs_of,engine)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,engine)
+$(B)/tests/tools/status_%: $(B)/obj/tests/tools/status_%.o $(B)/lib/operator.a $(call libs_of,operator)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,operator)
 $(B)/tests/tools/grpc_server_%: $(B)/obj/tests/tools/grpc_server_%.o $(B)/lib/base.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)

@@ -3,7 +3,6 @@
 #include "sidecar/version.h"
 
 #include "base/version.h"
-#include "json/write.h"
 
 #include <jansson.h>
 #include <libwebsockets.h>
@@ -22,13 +21,4 @@ void kp_sidecar_version_text(struct kp_buf *out)
 		{ "openssl", OpenSSL_version(OPENSSL_FULL_VERSION_STRING) },
 		{ "protobuf-c", protobuf_c_version() } };
 	kp_version_text(out, "kelpie-sidecar", libraries, KP_LEN(libraries));
-}
-
-void kp_sidecar_version_json(struct kp_buf *out)
-{
-	kp_buf_lit(out, "{\"version\":");
-	kp_json_w_str(out, kp_str_c(kp_version()));
-	kp_buf_lit(out, ",\"commit\":");
-	kp_json_w_str(out, kp_str_c(kp_commit()));
-	kp_buf_addc(out, '}');
 }

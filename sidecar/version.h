@@ -1,10 +1,9 @@
-/* What --version and /version print. */
+/* What --version prints. */
 #ifndef SIDECAR_VERSION_H
 #define SIDECAR_VERSION_H
 
 #include "base/buf.h"
 
 void kp_sidecar_version_text(struct kp_buf *out);
-void kp_sidecar_version_json(struct kp_buf *out);
 
 #endif

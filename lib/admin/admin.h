@@ -44,6 +44,9 @@ typedef struct kp_admin_answer kp_admin_handler(
 /* The answer to an error: its JSON in out, its code's status. */
 struct kp_admin_answer kp_admin_error(struct kp_buf *out, const struct kp_err *err);
 
+/* Routes that every program has: "ok"; version and commit as JSON. */
+kp_admin_handler kp_admin_livez, kp_admin_version;
+
 struct kp_admin_route {
 	const char *path; /* "/metrics", exactly */
 	kp_admin_handler *handle;

@@ -4,18 +4,8 @@
 #include "obs/log.h"
 #include "sidecar/admin/explain.h"
 #include "sidecar/control/control.h"
-#include "sidecar/version.h"
 
 static const struct kp_admin_answer text = { .status = 200, .type = "text/plain; charset=utf-8" };
-
-static struct kp_admin_answer livez(
-	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
-{
-	(void)ctx;
-	(void)query;
-	kp_buf_lit(out, "ok\n");
-	return text;
-}
 
 static struct kp_admin_answer readyz(
 	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
@@ -37,15 +27,6 @@ static struct kp_admin_answer metrics(
 		.type = "text/plain; version=0.0.4; charset=utf-8" };
 }
 
-static struct kp_admin_answer version(
-	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
-{
-	(void)ctx;
-	(void)query;
-	kp_sidecar_version_json(out);
-	return (struct kp_admin_answer){ .status = 200, .type = "application/json" };
-}
-
 /* For a preStop hook, which can only GET: from now on new work goes elsewhere. */
 static struct kp_admin_answer drain(
 	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
@@ -59,8 +40,8 @@ static struct kp_admin_answer drain(
 	return text;
 }
 
-static const struct kp_admin_route routes[] = { { "/livez", livez }, { "/readyz", readyz },
-	{ "/metrics", metrics }, { "/version", version }, { "/drain", drain },
+static const struct kp_admin_route routes[] = { { "/livez", kp_admin_livez }, { "/readyz", readyz },
+	{ "/metrics", metrics }, { "/version", kp_admin_version }, { "/drain", drain },
 	{ "/explain", kp_admin_explain } };
 
 int kp_gateway_admin_start(struct kp_gateway *g, struct kp_admin **ret, struct kp_err *err)

@@ -1,4 +1,6 @@
-/* GET /status: valid JSON whatever is in it, with Kubernetes' names. */
+/* What is printed of a status: JSON that is valid whatever is in it, with Kubernetes' names; HTML in which
+   nothing is more than text. */
+#include "base/utf8.h"
 #include "json/jansson.h"
 #include "operator/status/status.h"
 #include "tests/test.h"
@@ -96,12 +98,87 @@ static void test_nothing_is_known_yet(void **state)
 	kp_status_destroy(NULL);
 }
 
+static void html_of(const struct kp_status *s, struct kp_buf *b)
+{
+	kp_buf_init(b, 16 << 20);
+	kp_status_html(s, KP_S("17.2"), WORLD_NOW, b);
+	assert_false(b->failed);
+	assert_true(kp_utf8_ok(kp_buf_str(b)));
+}
+
+static size_t count(kp_str in, const char *what)
+{
+	size_t n = 0, length = strlen(what);
+	ptrdiff_t at;
+	while ((at = kp_str_find(in, kp_str_c(what))) >= 0) {
+		in = kp_str_skip(in, (size_t)at + length);
+		n++;
+	}
+	return n;
+}
+
+static void test_html_escapes_everything(void **state)
+{
+	static const char odd[] = "<q x='1' y=\"2\">&amp;\x01\x7f\xff\xe2\x82\0\xe2\x82\xac";
+	struct kp_status *s = world(kp_str_n(odd, sizeof(odd) - 1)), *plain = world(KP_S("plain"));
+	KP_AUTO(buf) struct kp_buf b, want;
+	(void)state;
+	html_of(s, &b);
+	html_of(plain, &want);
+	size_t escaped = count(kp_buf_str(&b),
+		"&lt;q x=&#39;1&#39; y=&quot;2&quot;&gt;&amp;amp;"
+		"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xe2\x82\xac");
+	assert_int_equal(escaped, count(kp_buf_str(&want), "plain"));
+	assert_in_range(escaped, 20, 40);
+	/* Of markup there is as much as without. */
+	assert_int_equal(count(kp_buf_str(&b), "<"), count(kp_buf_str(&want), "<"));
+	assert_int_equal(count(kp_buf_str(&b), "\""), count(kp_buf_str(&want), "\""));
+	assert_int_equal(count(kp_buf_str(&b), "'"), 0);
+	kp_status_destroy(s);
+	kp_status_destroy(plain);
+}
+
+static void test_html_of_nothing(void **state)
+{
+	struct kp_status *s = kp_status_create();
+	KP_AUTO(buf) struct kp_buf b;
+	(void)state;
+	html_of(s, &b);
+	assert_int_equal(count(kp_buf_str(&b), "<p class=\"none\">None.</p>"), 5);
+	assert_int_equal(count(kp_buf_str(&b), "<td"), 0);
+	kp_status_destroy(s);
+}
+
+static void test_html_says_what_it_leaves_out(void **state)
+{
+	enum { ENGINES = 100, EACH = 30 };
+	struct kp_status *s = kp_status_create();
+	struct kp_status_endpoint *e = kp_arena_xalloc(s->arena, EACH * sizeof(*e));
+	struct kp_status_engine *engines = kp_arena_xalloc(s->arena, ENGINES * sizeof(*engines));
+	KP_AUTO(buf) struct kp_buf b;
+	(void)state;
+	for (size_t i = 0; i < ENGINES; i++) {
+		engines[i].endpoints = e;
+		engines[i].n_endpoints = EACH;
+	}
+	s->engines = engines;
+	s->n_engines = ENGINES;
+	html_of(s, &b);
+	assert_int_equal(count(kp_buf_str(&b), "<td data-label=\"Endpoint\""), KP_STATUS_MAX_ROWS);
+	assert_int_equal(count(kp_buf_str(&b), "1000 more are not shown here"), 1);
+	assert_int_equal(count(kp_buf_str(&b), "<b>0</b> of 3000 endpoints routable"), 1);
+	kp_status_destroy(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_odd_text_stays_text),
 		cmocka_unit_test(test_nothing_is_known_yet),
+		cmocka_unit_test(test_html_escapes_everything),
+		cmocka_unit_test(test_html_of_nothing),
+		cmocka_unit_test(test_html_says_what_it_leaves_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
