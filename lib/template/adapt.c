@@ -130,7 +130,7 @@ static int object_text(struct adapter *d, const struct kp_jv *v, struct kp_jv *r
 {
 	enum { MAX_STEPS = 50000000, MAX_TEXT = 64 << 20 };
 	struct kp_interp I = {
-		.a = d->a, .err = d->err, .steps = MAX_STEPS, .max_output = MAX_TEXT
+		.a = d->a, .err = d->err, .later_steps = MAX_STEPS, .max_output = MAX_TEXT
 	};
 	struct kp_tv x = kp_tv_from_jv(v, KP_ORIGIN_ASSISTANT), text;
 	const struct kp_tv none[KP_TPL_MAX_PARAMS] = { 0 };

@@ -210,10 +210,9 @@ static int eval_unary(
 int kp_tpl_eval(struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	int r;
-	if (KP_UNLIKELY(I->steps == 0)) {
-		return kp_tpl_fail_steps(I);
+	if (kp_tpl_charge(I, 1)) {
+		return -1;
 	}
-	I->steps--;
 	if (n->op == KP_OP_CONST || n->op == KP_OP_NAME) {
 		return eval(I, act, n, ret);
 	}
@@ -284,6 +283,7 @@ static int compare(struct kp_interp *I, uint8_t op, const struct kp_tv *a, const
 	case KP_CMP_EQ:
 	case KP_CMP_NE:
 		if (KP_LIKELY(a->type == KP_TV_STR && b->type == KP_TV_STR)) {
+			kp_tpl_spend_bytes(I, a->n);
 			return kp_str_eq(kp_tv_bytes(a), kp_tv_bytes(b)) == (op == KP_CMP_EQ);
 		}
 		r = kp_tv_eq(I, a, b);

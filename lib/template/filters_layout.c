@@ -59,13 +59,16 @@ static bool hyphen_break(kp_str s, uint32_t at)
 static uint32_t dash_end(kp_str s, uint32_t at)
 {
 	uint32_t end = at, cp = before(s, at), after = 0;
+	bool word = cp == '_' || kp_ucd_is(cp, KP_UCD_ALNUM) ||
+		    (cp && cp < 128 && strchr("!\"'&.,?", (int)cp));
+	if (!word) {
+		return at;
+	}
 	while (end < s.n && s.p[end] == '-') {
 		end++;
 	}
 	kp_utf8_decode(s.p + end, s.n - end, &after);
-	bool word = cp == '_' || kp_ucd_is(cp, KP_UCD_ALNUM) ||
-		    (cp && cp < 128 && strchr("!\"'&.,?", (int)cp));
-	return word && end - at >= 2 && (after == '_' || kp_ucd_is(after, KP_UCD_ALNUM)) ? end : at;
+	return end - at >= 2 && (after == '_' || kp_ucd_is(after, KP_UCD_ALNUM)) ? end : at;
 }
 
 /* textwrap's wordsep_re, or wordsep_simple_re: where the chunk that starts at `from` ends. */
@@ -120,9 +123,15 @@ static kp_str chunk_text(const struct wrap *w, struct chunk c)
 	return kp_str_sub(kp_tv_bytes(&w->line), c.from, c.to);
 }
 
+/* Code points, or the line's width + 1 if there are more: a long word is looked at once for each of its lines. */
 static int64_t chars(const struct wrap *w, struct chunk c)
 {
-	return (int64_t)kp_tpl_cp_count(chunk_text(w, c));
+	kp_str s = chunk_text(w, c);
+	int64_t n = 0;
+	for (size_t i = 0; i < s.n && n <= w->width; i++) {
+		n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+	}
+	return n;
 }
 
 /* Python's strip() leaves nothing. */
@@ -181,7 +190,7 @@ static int fill_line(struct wrap *w)
 		any = true;
 	}
 	struct chunk *next = &w->chunks[w->at];
-	if (w->at < w->n && chars(w, *next) > w->width) {
+	if (w->at < w->n && chars(w, *next) > w->width) { /* it is longer than a line */
 		if (w->break_long) {
 			last = (struct chunk){ next->from,
 				next->from + break_chunk(w, *next, w->width - used) };

@@ -28,8 +28,10 @@ struct kp_interp {
 	struct kp_tpl_buf *out; /* where output goes now */
 	struct kp_act *root;
 	const struct kp_tv *context; /* by the template's table of free names */
-	uint64_t steps;              /* left */
-	uint32_t depth, line;
+	uint64_t steps;              /* left of a slice, after which the clock is looked at */
+	uint64_t later_steps;        /* left beyond it */
+	int64_t (*now_ns)(void), deadline_ns; /* NULL: no deadline */
+	uint32_t depth, line, max_ms;
 	size_t max_output;
 	int64_t now_wall_ns;
 };
@@ -73,14 +75,23 @@ int kp_tpl_fail_undef(struct kp_interp *I, const struct kp_tv *undef); /* jinja2
 int kp_tpl_fail_memory(struct kp_interp *I);
 int kp_tpl_fail_depth(struct kp_interp *I);
 int kp_tpl_fail_steps(struct kp_interp *I);
+/* The next slice of the budget, n steps at least. Fails when steps or time are used up. */
+int kp_tpl_more_steps(struct kp_interp *I, uint64_t n);
 /* Takes n steps from the budget. */
 static inline int kp_tpl_charge(struct kp_interp *I, uint64_t n)
 {
-	if (KP_UNLIKELY(I->steps < n)) {
-		return kp_tpl_fail_steps(I);
+	if (KP_UNLIKELY(I->steps < n) && kp_tpl_more_steps(I, n)) {
+		return -1;
 	}
 	I->steps -= n;
 	return 0;
+}
+/* The same where failing now is no use: the next charge fails. For reading or writing n bytes once. */
+static inline void kp_tpl_spend_bytes(struct kp_interp *I, size_t n)
+{
+	uint64_t steps = KP_MIN((uint64_t)n / 32, I->steps);
+	I->later_steps -= KP_MIN(n / 32 - steps, I->later_steps);
+	I->steps -= steps;
 }
 /* Looking a key up in a JSON object reads through it: large ones cost steps. */
 static inline int kp_tpl_charge_lookup(struct kp_interp *I, const struct kp_tv *dict)

@@ -122,6 +122,7 @@ int64_t kp_tv_len(struct kp_interp *I, const struct kp_tv *v)
 	case KP_TV_UNDEF:
 		return 0;
 	case KP_TV_STR:
+		kp_tpl_spend_bytes(I, v->n);
 		return (int64_t)kp_tpl_cp_count(kp_tv_bytes(v));
 	case KP_TV_LIST:
 	case KP_TV_TUPLE:

@@ -144,6 +144,7 @@ static int affix(struct kp_interp *I, const struct kp_tv *x, const struct kp_tv 
 			return kp_tpl_fail(I, "%s first arg must be str or a tuple of str, not %s",
 				ends ? "endswith" : "startswith", kp_tv_type_name(a));
 		}
+		kp_tpl_spend_bytes(I, a->n);
 		found |= possible &&
 			 (ends ? kp_str_ends(s, kp_tv_bytes(a)) : kp_str_starts(s, kp_tv_bytes(a)));
 	}
@@ -254,6 +255,7 @@ METHOD(zfill)
 	if (kp_tpl_arg_int(I, &arg[0], 0, &width)) {
 		return -1;
 	}
+	kp_tpl_spend_bytes(I, s.n);
 	int64_t pad = width - (int64_t)kp_tpl_cp_count(s);
 	if (pad <= 0) {
 		*ret = *x;

@@ -236,7 +236,7 @@ static int repeat(struct kp_interp *I, const struct kp_tv *seq, int64_t times, s
 	if (seq->type == KP_TV_STR) {
 		struct kp_tpl_buf *b;
 		if (times > (int64_t)I->max_output) {
-			return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
+			return kp_err_set(I->err, KP_INVALID_ARGUMENT,
 				"render template: line %u: text of more than %zu bytes", I->line,
 				I->max_output);
 		}
@@ -253,9 +253,11 @@ static int repeat(struct kp_interp *I, const struct kp_tv *seq, int64_t times, s
 		return 0;
 	}
 	size_t n;
-	if (times > UINT32_MAX || !kp_size_mul(seq->n, (size_t)times, &n) || n > UINT32_MAX / 2 ||
-		kp_tpl_charge(I, n)) {
+	if (times > UINT32_MAX || !kp_size_mul(seq->n, (size_t)times, &n) || n > UINT32_MAX / 2) {
 		return kp_tpl_fail_steps(I);
+	}
+	if (kp_tpl_charge(I, n)) {
+		return -1;
 	}
 	struct kp_tv *items = kp_tpl_alloc(I, n, sizeof(*items));
 	if (!items) {

@@ -3,6 +3,8 @@
    deepest render below 768 KiB (release flags). */
 #include "template/exec.h"
 
+#include "base/clock.h"
+
 #include <stdarg.h>
 
 int kp_tpl_fail(struct kp_interp *I, const char *fmt, ...)
@@ -45,15 +47,29 @@ int kp_tpl_fail_memory(struct kp_interp *I)
 
 int kp_tpl_fail_depth(struct kp_interp *I)
 {
-	return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
+	return kp_err_set(I->err, KP_INVALID_ARGUMENT,
 		"render template: line %u: recursion deeper than %d", I->line, KP_TPL_MAX_DEPTH);
 }
 
 int kp_tpl_fail_steps(struct kp_interp *I)
 {
-	I->steps = 0;
+	I->steps = I->later_steps = 0;
 	return kp_err_set(
-		I->err, KP_RESOURCE_EXHAUSTED, "render template: line %u: too many steps", I->line);
+		I->err, KP_INVALID_ARGUMENT, "render template: line %u: too many steps", I->line);
+}
+
+int kp_tpl_more_steps(struct kp_interp *I, uint64_t n)
+{
+	enum { SLICE = 10000 }; /* a tenth of a millisecond, or a few */
+	if (I->now_ns && I->now_ns() > I->deadline_ns) {
+		I->steps = I->later_steps = 0;
+		return kp_err_set(I->err, KP_INVALID_ARGUMENT,
+			"render template: line %u: not done after %u ms", I->line, I->max_ms);
+	}
+	uint64_t more = KP_MIN(KP_MAX(n, (uint64_t)SLICE) - I->steps, I->later_steps);
+	I->steps += more;
+	I->later_steps -= more;
+	return I->steps < n ? kp_tpl_fail_steps(I) : 0;
 }
 
 void *kp_tpl_alloc(struct kp_interp *I, size_t count, size_t size)
@@ -62,7 +78,9 @@ void *kp_tpl_alloc(struct kp_interp *I, size_t count, size_t size)
 	void *p = kp_size_mul(count, size, &n) ? kp_arena_alloc(I->a, n) : NULL;
 	if (KP_UNLIKELY(!p)) {
 		kp_tpl_fail_memory(I);
+		return NULL;
 	}
+	kp_tpl_spend_bytes(I, n); /* it will be written */
 	return p;
 }
 
@@ -106,15 +124,18 @@ static size_t guess_output(const struct kp_template_opts *opts)
 int kp_template_render(const struct kp_template *t, const struct kp_template_opts *opts,
 	struct kp_arena *a, struct kp_text *ret, struct kp_err *err)
 {
-	enum { MAX_STEPS = 50000000, MAX_OUTPUT = 64 << 20, MAX_FIRST = 8 << 20 };
+	enum { MAX_STEPS = 50000000, MAX_MS = 2000, MAX_OUTPUT = 64 << 20, MAX_FIRST = 8 << 20 };
 	struct kp_act root;
 	struct kp_interp I = { .t = t,
 		.a = a,
 		.err = err,
 		.root = &root,
 		.line = 1,
-		.now_wall_ns = opts->now_wall_ns };
-	I.steps = opts->max_steps ? opts->max_steps : MAX_STEPS;
+		.now_wall_ns = opts->now_wall_ns,
+		.later_steps = opts->max_steps ? opts->max_steps : MAX_STEPS,
+		.now_ns = opts->now_ns,
+		.max_ms = opts->max_ms ? opts->max_ms : MAX_MS };
+	I.deadline_ns = I.now_ns ? I.now_ns() + I.max_ms * KP_NS_PER_MS : 0;
 	I.max_output =
 		KP_MIN(opts->max_output ? opts->max_output : MAX_OUTPUT, (size_t)UINT32_MAX / 2);
 	struct kp_tv *context = kp_tpl_alloc(&I, t->n_context, sizeof(*context));

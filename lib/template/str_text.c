@@ -285,6 +285,7 @@ int kp_tpl_str_justify(struct kp_interp *I, const struct kp_tv *s, int64_t width
 				I, "The fill character must be exactly one character long");
 		}
 	}
+	kp_tpl_spend_bytes(I, s->n);
 	int64_t n = (int64_t)kp_tpl_cp_count(kp_tv_bytes(s)), pad = width - n;
 	if (pad <= 0) {
 		*ret = *s;

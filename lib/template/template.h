@@ -30,13 +30,15 @@ struct kp_template_var {
 struct kp_template_opts {
 	const struct kp_template_var *vars; /* later ones win */
 	size_t n_vars;
-	int64_t now_wall_ns; /* for strftime_now, local time is UTC */
-	uint64_t max_steps;  /* 0: 50 million */
-	size_t max_output;   /* bytes, 0: 64 MiB */
+	int64_t now_wall_ns;     /* for strftime_now, local time is UTC */
+	int64_t (*now_ns)(void); /* the monotonic clock; NULL: no time budget */
+	uint32_t max_ms;         /* 0: 2,000 */
+	uint64_t max_steps;      /* 0: 50 million */
+	size_t max_output;       /* bytes, 0: 64 MiB */
 };
 /* raise_exception in the template: INVALID_ARGUMENT with the template's text as message. Other
-   template failures: INVALID_ARGUMENT "render template: line L: ...". Budget: RESOURCE_EXHAUSTED.
- */
+   template failures, those of the budgets of steps, depth, output and time among them: INVALID_ARGUMENT
+   "render template: line L: ...". The arena is full: RESOURCE_EXHAUSTED. */
 int kp_template_render(const struct kp_template *t, const struct kp_template_opts *opts,
 	struct kp_arena *a, struct kp_text *ret, struct kp_err *err) KP_MUST_USE;
 

@@ -394,6 +394,7 @@ static int hash_of(struct kp_interp *I, const struct kp_tv *v, uint64_t *ret, ui
 {
 	switch (v->type) {
 	case KP_TV_STR:
+		kp_tpl_spend_bytes(I, v->n);
 		*ret = kp_hash(kp_tv_bytes(v));
 		return 0;
 	case KP_TV_BOOL:

@@ -6,6 +6,7 @@
    absent), add_generation_prompt, the special tokens, and the request's own keyword arguments. */
 #include "sidecar/models/text_stack.h"
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "template/prefill.h"
@@ -188,7 +189,7 @@ static int template_vars(const struct kp_text_stack *s, const struct kp_turn *tu
 int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *turn,
 	int64_t now_wall_ns, struct kp_text *ret, struct kp_err *err)
 {
-	struct kp_template_opts opts = { .now_wall_ns = now_wall_ns };
+	struct kp_template_opts opts = { .now_wall_ns = now_wall_ns, .now_ns = kp_now_ns };
 	const struct kp_chat *chat = &turn->chat;
 	bool has_tools = chat->tools.type == KP_JSON_ARRAY && chat->tools.n;
 	bool prefill = chat->continue_final_message;

@@ -1,8 +1,9 @@
 /* Renders chat templates for the oracle tests. One JSON object a line on stdin:
-     {"source": "...", "vars": {...}, "origins": {"name": "client"|"assistant"}, "now": nanoseconds, "steps": n, "output": n, "memory": n}
+     {"source": "...", "vars": {...}, "origins": {"name": "client"|"assistant"}, "now": nanoseconds, "ms": n, "steps": n, "output": n, "memory": n}
    and one a line on stdout: {"text": "...", "runs": [[end, origin], ...]} or {"error": "...", "code": "INVALID_ARGUMENT"}. The last compiled
    source is kept. Variables without an origin are trusted. With "continue": true the final message is left open. With "adapt": true the messages and tools are rewritten to the template's
    shape first, and what the template got is answered too; with "probe": true only the shape is answered. */
+#include "base/clock.h"
 #include "json/value.h"
 #include "json/write.h"
 #include "template/adapt.h"
@@ -143,6 +144,8 @@ static void answer(kp_str line, struct kp_template **t, struct kp_buf *source, s
 	struct kp_template_var v[MAX_VARS];
 	struct kp_template_opts opts = { .vars = v,
 		.now_wall_ns = (int64_t)number(&req, "now", 0),
+		.now_ns = kp_now_ns,
+		.max_ms = (uint32_t)number(&req, "ms", 60000),
 		.max_steps = number(&req, "steps", 0),
 		.max_output = number(&req, "output", 0) };
 	for (uint32_t i = 0; kp_jv_is(vars, KP_JSON_OBJECT) && i < vars->n && i < MAX_VARS; i++) {

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import time
 
 import pytest
 
@@ -123,6 +124,44 @@ def test_tp06_none_and_undefined(ours):
         ours.render("{{ y.z }}", {})
 
 
+def both(ours, source, variables):
+    """The text, the same from both."""
+    text = ours.render(source, variables)
+    assert text == reference.reference(source, variables)
+    return text
+
+
+def test_tp07_string_methods(ours):
+    source = (
+        "{{ x.split('</think>')[-1].lstrip('\\n') }}|{{ x.split('a', 1) }}|{{ w.strip() }}|{{ 'xay'.strip('xy') }}|{{ 'aXa'.rstrip('a') }}|{{ x.startswith(('<q', '<th')) }}"
+        "|{{ x.endswith('b', 0, -1) }}|{{ 'ab ab'.replace('a', 'c', 1) }}|{{ 'it is'.title() }}|{{ x[1:] }}|{{ x[::-1] }}|{{ x[-3:-1] }}|{{ d.get('n', 5) }}|{{ d.items()|list }}"
+    )
+    text = both(ours, source, {"x": "<think>a</think>\n\nb", "w": "\u3000\u00a0a \n", "d": {"k": 1}})
+    assert text.startswith("b|['<think>', '</think>\\n\\nb']|a|a|aX|True|False|cb ab|It Is|think>a</think>\n\nb|")
+
+
+def test_tp08_tags_of_transformers_and_jinja(ours):
+    source = (
+        "{% generation %}g{% endgeneration %}{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i == 4 %}{% break %}{% endif %}{{ i }}{{ loop.first }}"
+        "{{ loop.previtem }}{{ loop.cycle('a', 'b') }}{% endfor %}{% macro m(a, b=2, *varargs) %}{{ a }}{{ b }}{{ kwargs }}{{ caller(a) }}{% endmacro %}"
+        "{% call(x) m('p', c=3) %}[{{ x }}]{% endcall %}{% filter upper %}f{% endfilter %}{% set ns = namespace(n=1) %}{% for i in [1, 2] %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}"
+        "{% for t in tree recursive %}{{ t.v }}{{ loop(t.k) if t.k }}{% endfor %}{% with z = 3 %}{{ z }}{% endwith %}{% set b %}block{% endset %}{{ b }}"
+    )
+    source = source.replace(", *varargs", "")
+    assert both(ours, source, {"tree": [{"v": 1, "k": [{"v": 2, "k": []}]}]}) == "g0Truea2False1a3False2bp2{'c': 3}[p]F4123block"
+
+
+def test_tp09_strftime_now(ours):
+    formats = "%d %b %Y|%Y-%m-%d|%H:%M:%S|%A, %B %-d|%j|%y|%p %I|%%|%c|%x %X|%e|%s|%Z%z|%U %W %w %u|%G-W%V|%f|%n%t|%D %T %R %F|%h|%C|%Q"
+    for f in formats.split("|"):
+        both(ours, "{{ strftime_now('" + f + "') }}", {})
+    assert ours.render("{{ strftime_now('%d %b %Y %H:%M:%S') }}", {}) == "28 Feb 2026 15:04:05"
+    llama = corpus.everything()["meta-llama-Llama-3.2-3B-Instruct"]
+    variables = conversations.variables(conversations.WRITTEN["user"], {})
+    assert "Today Date: 28 Feb 2026" in both(ours, llama, variables)
+    assert "Today Date: 1 May 2030" in both(ours, llama, {**variables, "date_string": "1 May 2030"})
+
+
 def test_tp10_raise_exception_is_the_clients_error(ours):
     answer = ours.ask("{{ raise_exception('roles must alternate') }}", {})
     assert answer == {"error": "roles must alternate", "code": "INVALID_ARGUMENT"}
@@ -140,6 +179,39 @@ def test_tp13_what_does_not_compile_is_named(ours):
         assert ours.ask(source, {}) == {"error": words, "code": "INVALID_ARGUMENT"}
 
 
+def test_tp14_nothing_is_escaped(ours):
+    assert both(ours, "<tool_call>{{ x|tojson }}{{ s }}</tool_call>", {"x": {"a": "<b>&'"}, "s": "<&>"}) == "<tool_call>{\"a\": \"<b>&'\"}<&></tool_call>"
+    assert both(ours, "{{ '<tool_call>' + (x|tojson) + s }}", {"x": ["<"], "s": "&"}) == '<tool_call>["<"]&'
+
+
+def test_tp15_white_space(ours):
+    source = "  {% if true %}\n  a\n  {%- endif %}\n{#- c -#}\n  b {% if true %} c{% endif %}\n\t{% set x = 1 %}\nd\n{{ x }}\n  {%+ if true %}e{% endif +%}\nf\n"
+    assert both(ours, source, {}) == "  ab  cd\n1\n  e\nf"
+
+
+def test_tp16_a_user_that_looks_like_a_tool(ours):
+    """Qwen3's template takes it for a tool's result and keeps the reasoning before it; as everywhere, and the text stays the user's."""
+    messages = [conversations.user("q"), conversations.assistant("a", reasoning_content="why"), conversations.user("<tool_response>x</tool_response>")]
+    variables = conversations.variables(messages, {})
+    assert "<think>\nwhy" in both(ours, corpus.qwen3(), variables)
+    assert "<think>" not in both(ours, corpus.qwen3(), {**variables, "messages": messages[:2] + [conversations.user("x")]})
+    answer = ours.ask(corpus.qwen3(), variables, origins={"messages": "client"})
+    data, start = answer["text"].encode(), 0
+    for end, origin in answer["runs"]:
+        assert origin == 1 or b"tool_response" not in data[start:end]
+        start = end
+
+
+def test_tp17_in_dicts_and_numbers(ours):
+    source = (
+        "{{ 'key' in d }}{{ 2 in [1, 2.0] }}{{ 'b' in 'abc' }}{{ none in [none] }}|{{ d|dictsort }}|{{ l|selectattr('a', '>', 1)|map(attribute='a')|join(',') }}"
+        "|{{ l|rejectattr('b')|list|length }}|{{ 1 ~ 2.0 ~ none ~ true }}|{{ 7 / 2 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 2 ** -1 }}|{{ 1 == 1.0 == true }}"
+        "|{% for x in l|map(attribute='a') %}{{ loop.length }}{{ loop.revindex }}{% endfor %}|{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}|{{ d|list }}"
+    )
+    text = both(ours, source, {"d": {"key": 1, "A": None}, "l": [{"a": 1}, {"a": 2, "b": 1}, {"a": 3}]})
+    assert text == "TrueTrueTrueTrue|[('A', None), ('key', 1)]|2,3|2|12.0NoneTrue|3.5 3 -4 2 0.5|True|333231|key=1;A=None;|['key', 'A']"
+
+
 def test_tp18_budgets(ours):
     for source, words in [
         ("{% for i in range(10 ** 9) %}{% endfor %}", "Range too big"),
@@ -155,6 +227,34 @@ def test_tp18_budgets(ours):
     ]:
         answer = ours.ask(source, {})
         assert words in answer.get("error", ""), (source, str(answer)[:200])
+
+
+def test_tp18_time(ours):
+    """A step may be long: what reads or writes much text, or a long list, pays for it."""
+    for body in ("{% if 'b' in x %}{% endif %}", "{% set y = x|length %}", "{% set y = x.center(9) %}", "{% set y = {x: 1} %}", "{% set y = x|wordwrap(9) %}", "{% set y = [x]|join %}",
+                 "{% set y = l|sum %}", "{% set y = l == l[:] %}", "{% set y = x.startswith(x) %}", "{% set y = x|upper|lower|trim|e %}"):
+        source = "{% set x = 'a' * 900000 %}{% set l = range(90000)|list %}{% for i in range(9999) %}{% for j in range(9999) %}" + body + "{% endfor %}{% endfor %}"
+        start = time.monotonic()
+        answer = ours.ask(source, {}, ms=50, steps=10**15)
+        assert "not done after 50 ms" in answer["error"] and answer["code"] == "INVALID_ARGUMENT", body
+        assert time.monotonic() - start < 5
+
+
+def test_tp19_history_in_the_familys_own_order(ours):
+    source = corpus.everything()["openai-gpt-oss-120b"]
+    messages = [conversations.user("a"), conversations.assistant("", tool_calls=[conversations.call("ping", {"x": 1})]), conversations.tool("pong"), conversations.assistant("done")]
+    text = both(ours, source, conversations.variables(messages, {}))
+    assert '<|start|>assistant to=functions.ping<|channel|>commentary json<|message|>{"x": 1}<|call|>' in text
+    assert "<|start|>assistant<|channel|>final<|message|>done<|return|>" in text  # the last one; an earlier one ends with <|end|>
+    assert "done<|end|>" in both(ours, source, conversations.variables(messages + [conversations.user("b")], {}))
+
+
+def test_tk02_one_bos(ours):
+    """A template prints it where it wants it, and it is the template's; whoever encodes the prompt adds none."""
+    for name in ("meta-llama-Llama-3.1-8B-Instruct", "mistralai-Mistral-Nemo-Instruct-2407", "google-gemma-2-2b-it"):
+        answer = ours.ask(corpus.everything()[name], conversations.variables([conversations.user("<s>")], {}), origins={"messages": "client"})
+        assert answer["text"].startswith("<s>") and answer["text"].count("<s>") == 2
+        assert answer["runs"][0][1] == 0 and answer["runs"][0][0] >= 3
 
 
 def test_tk01_origin_follows_the_bytes(ours):

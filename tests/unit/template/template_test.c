@@ -174,15 +174,40 @@ static void test_budgets(void **state)
 {
 	(void)state;
 	check_fails("{% for i in range(99999) %}{% for j in range(9) %}{% endfor %}{% endfor %}",
-		"{}", KP_RESOURCE_EXHAUSTED, "render template: line 1: too many steps");
-	check_fails("{{ 'xy' * 600000 }}", "{}", KP_RESOURCE_EXHAUSTED,
+		"{}", KP_INVALID_ARGUMENT, "render template: line 1: too many steps");
+	check_fails("{{ 'xy' * 600000 }}", "{}", KP_INVALID_ARGUMENT,
 		"render template: line 1: too many steps");
-	check_fails("{{ ('xy' * 9000) * 90 }}", "{}", KP_RESOURCE_EXHAUSTED,
+	check_fails("{{ ('xy' * 9000) * 90 }}", "{}", KP_INVALID_ARGUMENT,
 		"render template: line 1: text of more than 1048576 bytes");
 	check_fails("{% macro m(n) %}\n{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "{}",
-		KP_RESOURCE_EXHAUSTED, "render template: line 2: recursion deeper than 1200");
+		KP_INVALID_ARGUMENT, "render template: line 2: recursion deeper than 1200");
 	check_fails("{{ range(10 ** 9) }}", "{}", KP_INVALID_ARGUMENT,
 		"render template: line 1: Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
+}
+
+static int64_t fake_now; /* a clock that goes on by 30 ms whenever it is asked */
+static int64_t fake_clock(void)
+{
+	return fake_now += 30000000;
+}
+
+static void test_time(void **state)
+{
+	(void)state;
+	struct render r;
+	fake_now = 0;
+	struct kp_template_opts opts = { .now_ns = fake_clock, .max_ms = 100 };
+	render(&r,
+		KP_S("{% for i in range(9999) %}\n{% for j in range(99) %}{% endfor %}{% endfor %}"),
+		KP_S("{}"), opts);
+	assert_int_equal(r.rc, -1);
+	assert_int_equal(r.err.code, KP_INVALID_ARGUMENT);
+	assert_string_equal(r.err.msg, "render template: line 2: not done after 100 ms");
+	assert_int_equal(fake_now, 5 * 30000000); /* once at the start, then every slice */
+	done(&r);
+	render(&r, KP_S("{% for i in range(999) %}{{ i }}{% endfor %}"), KP_S("{}"), opts);
+	assert_int_equal(r.rc, 0);
+	done(&r);
 }
 
 /* The arena's own limit is an error too, wherever it strikes. */
@@ -382,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_nesting_of_everything),
 		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_time),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_recursion),
 		cmocka_unit_test(test_origins),
