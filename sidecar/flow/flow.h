@@ -144,6 +144,8 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
 void kp_flow_flush(struct kp_flow *f);
 void kp_flow_complete(struct kp_flow *f);
 void kp_choice_stop(struct kp_choice *c); /* cancels its call, if any */
+/* Its engine failed it: cancels the call; tries elsewhere when nothing was sent yet, else ends the turn. */
+void kp_choice_failed(struct kp_choice *c, struct kp_err *err);
 void kp_choice_over(
 	struct kp_choice *c); /* it has had its finish: the last one completes the turn */
 

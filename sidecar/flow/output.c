@@ -150,24 +150,19 @@ static bool is_shown(const struct kp_flow *f, kp_id id)
 
 /* The delta's ids through detokenizer and stop strings into `text`; *ret_n: how many ids were used
  * (all, unless a stop string matched). */
-static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text,
-	size_t *ret_n, struct kp_err *err)
+static void detokenize(
+	struct kp_choice *c, const struct kp_engine_delta *d, struct kp_buf *text, size_t *ret_n)
 {
 	struct kp_flow *f = c->flow;
+	struct kp_err ignored;
 	KP_AUTO(buf) struct kp_buf raw;
-	uint32_t vocab_size =
-		atomic_load_explicit(&c->lane->endpoint->vocab_size, memory_order_relaxed);
 	kp_buf_init(&raw, 1 << 20);
 	*ret_n = d->n_ids;
 	for (size_t i = 0; i < d->n_ids; i++) {
 		if (is_shown(f, d->ids[i]) &&
-			kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, err) &&
-			d->ids[i] >= vocab_size) {
-			return kp_err_set(err, KP_INTERNAL,
-				"engine `%s`: sent token id %u, but its vocabulary has %u",
-				c->lane->endpoint->address, d->ids[i], vocab_size);
-		} /* below: a row that pads the model's vocabulary, without text as in the reference
-		   */
+			kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, &ignored)) {
+			/* A row that pads the model's vocabulary: no text, as in the reference. */
+		}
 		c->n_tokens++;
 		f->completion_tokens++;
 		if (!f->stops) {
@@ -178,7 +173,22 @@ static int detokenize(struct kp_choice *c, const struct kp_engine_delta *d, stru
 		kp_buf_reset(&raw);
 		if (hit) {
 			*ret_n = i + 1;
-			return 0;
+			return;
+		}
+	}
+}
+
+/* Ids that neither the engine's model nor the tokenizer has. */
+static int check_ids(const struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err)
+{
+	const struct kp_endpoint *e = c->lane->endpoint;
+	uint32_t vocab_size = atomic_load_explicit(&e->vocab_size, memory_order_relaxed);
+	size_t known = KP_MAX(c->flow->revision->text->info->vocab_size, (size_t)vocab_size);
+	for (size_t i = 0; i < d->n_ids; i++) {
+		if (d->ids[i] >= known) {
+			return kp_err_set(err, KP_INTERNAL,
+				"engine `%s`: sent token id %u, but its vocabulary has %zu",
+				e->address, d->ids[i], known);
 		}
 	}
 	return 0;
@@ -211,9 +221,7 @@ static int emit_delta(struct kp_choice *c, const struct kp_engine_delta *d, stru
 	KP_AUTO(buf) struct kp_buf text;
 	size_t n_used;
 	kp_buf_init(&text, 1 << 20);
-	if (detokenize(c, d, &text, &n_used, err)) {
-		return -1;
-	}
+	detokenize(c, d, &text, &n_used);
 	if (d->finish != KP_FINISH_NONE && c->stop.matched < 0) {
 		release_held(c, &text);
 	}
@@ -238,6 +246,10 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 	struct kp_flow *f = c->flow;
 	struct kp_err err;
 	if (f->is_over || c->is_done) {
+		return;
+	}
+	if (check_ids(c, d, &err)) {
+		kp_choice_failed(c, &err);
 		return;
 	}
 	first_token(f);

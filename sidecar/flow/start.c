@@ -84,10 +84,21 @@ static void settle(struct kp_choice *c, struct kp_endpoint *e, struct kp_err *er
 		if (start_choice(c, err) == 0) {
 			return;
 		}
-	} else if (is_refused(err, retryable)) {
-		err->reason = "no_engine_available";
+	}
+	if (err->code == KP_UNAVAILABLE && !c->is_open) {
+		err->reason =
+			"no_engine_available"; /* whichever was asked last said what is in the message */
 	}
 	kp_flow_fail(f, err);
+}
+
+void kp_choice_failed(struct kp_choice *c, struct kp_err *err)
+{
+	struct kp_endpoint *e = c->lane->endpoint;
+	kp_choice_stop(c);
+	kp_endpoint_blame(e);
+	kp_explain_end(&c->trace, c->flow->turn.arena, err, kp_loop_now(c->flow->l->loop));
+	settle(c, e, err, false);
 }
 
 static void on_end(void *user, const struct kp_err *status, bool retryable)
@@ -117,12 +128,8 @@ void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is
 		if (!c->lane || c->lane->endpoint != e || (c->is_open && !is_silent)) {
 			continue;
 		}
-		struct kp_endpoint *failed = c->lane->endpoint;
-		kp_choice_stop(c);
-		kp_err_set(&err, KP_UNAVAILABLE, "engine `%s` does not answer", failed->address);
-		kp_endpoint_blame(failed);
-		kp_explain_end(&c->trace, f->turn.arena, &err, now);
-		settle(c, failed, &err, true);
+		kp_err_set(&err, KP_UNAVAILABLE, "engine `%s` does not answer", e->address);
+		kp_choice_failed(c, &err);
 	}
 }
 
