@@ -1,13 +1,22 @@
 /* kp_engine for an endpoint that another gateway owns: the generation goes, tokenized, over its peer port
-   (proto/kelpie/peer/v1), one channel of lib/net's gRPC client on one loop.
+   (proto/kelpie/peer/v1, docs/peer.md), one channel of lib/net's gRPC client on one loop. The owner
+   applies the model's sampling defaults; `text` and `stream` are not sent (answers are streamed), and
+   `n` is 1.
 
    Errors name the gateway and the endpoint. What the owner turned away before its engine saw it is
-   retryable, and err.reason says why: "draining", "not_owner", "down", "stale_tokenizer", "overloaded".
-   A connection that is silent for a second is asked whether it lives (PING) and given up a second later,
-   so that an owner that hangs holds nothing back for long.
+   retryable, and err.reason says why: "draining", "not_owner", "down", "stale_tokenizer",
+   "overloaded", "unsupported", "refused" (a word of a newer owner's). Everything else is the
+   engine's, mapped as in engine/remote.h. A connection that is silent for half a second while calls
+   are open is asked whether it lives (PING) and given up a second later, so that an owner that hangs
+   holds nothing back for long.
+
+   Questions: health is UNAVAILABLE, or `draining`, unless the owner calls the endpoint routable; loads
+   are what it says at the end of that call; the tokenizer is FAILED_PRECONDITION where it comes from
+   a path, which each gateway has to have itself.
 
    Trust: with TLS the owner's certificate must name `id`. What it sends is checked like an engine's:
-   wrong bytes, ids beyond the vocabulary, more after the end are its fault. */
+   wrong bytes, ids beyond the vocabulary, more tokens than asked for, more after the end are its
+   fault. */
 #ifndef KP_ENGINE_PEER_H
 #define KP_ENGINE_PEER_H
 
@@ -21,7 +30,8 @@ struct kp_engine_peer_opts {
 	const char *engine, *address; /* the endpoint, as in the program */
 	struct kp_tls_context *tls;   /* NULL: cleartext */
 	uint32_t vocab_size;          /* 0: what `info` finds out */
-	/* The endpoint's load, at the end of each call that said it; may be NULL. */
+	/* The endpoint's load, at the end of each call that said it, before the call's own end; may be
+	   NULL. Must not call the engine. */
 	void (*load)(void *user, const struct kp_engine_loads *loads);
 	void *user;
 };

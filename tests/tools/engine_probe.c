@@ -10,13 +10,18 @@
    Answers:
 	{"event": "delta", "id", "choice", "ids", "finish", "matched", "prompt_tokens", "cached_tokens", "logprobs", "prompt_logprobs"}
 	{"event": "end", "id", "code", "message", "retryable", "deltas", "tokens", "t"}    t: monotonic seconds
-	{"event": "health"|"info"|"loads"|"tokenizer", "code", "message", ...} */
+	{"event": "health"|"info"|"loads"|"tokenizer", "code", "message", ...}
+	{"event": "load", "in_flight", "running", "waiting", "kv_usage"}    of an owner, at the end of a call
+
+   With `id=GATEWAY` the address is the peer port of the gateway that owns the endpoint `endpoint=ENGINE,ADDRESS`; `tls=FOLDER` has tls.crt, tls.key, ca.crt. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "engine/peer.h"
 #include "engine/vllm.h"
 #include "json/write.h"
 #include "net/loop.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,6 +161,9 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	field(&b, "code", kp_str_c(kp_code_name(status->code)));
 	field(&b, "message", kp_str_c(status->msg));
 	kp_buf_printf(&b, ", \"retryable\": %s", retryable ? "true" : "false");
+	if (status->reason) {
+		field(&b, "reason", kp_str_c(status->reason));
+	}
 	number(&b, "deltas", (double)c->deltas);
 	number(&b, "tokens", (double)c->tokens);
 	number(&b, "t", (double)kp_now_ns() / 1e9);
@@ -343,6 +351,9 @@ static void begin_answer(struct kp_buf *b, const char *event, const struct kp_er
 	begin(b, event, NULL);
 	field(b, "code", kp_str_c(kp_code_name(status->code)));
 	field(b, "message", kp_str_c(status->msg));
+	if (status->reason) {
+		field(b, "reason", kp_str_c(status->reason));
+	}
 }
 
 static void on_health(void *user, const struct kp_err *status)
@@ -366,6 +377,10 @@ static void on_info(void *user, const struct kp_err *status, const struct kp_eng
 		number(&b, "max_context", info->max_context);
 		number(&b, "vocab_size", info->vocab_size);
 		number(&b, "max_running", info->max_running);
+		if (info->text_fingerprint) {
+			kp_buf_printf(&b, ", \"text_fingerprint\": %llu",
+				(unsigned long long)info->text_fingerprint);
+		}
 		kp_buf_lit(&b, ", \"eos\": [");
 		for (size_t i = 0; i < info->n_eos; i++) {
 			kp_buf_printf(&b, "%s%u", i ? ", " : "", info->eos[i]);
@@ -385,6 +400,7 @@ static void on_loads(void *user, const struct kp_err *status, const struct kp_en
 	KP_AUTO(buf) struct kp_buf b;
 	begin_answer(&b, "loads", status);
 	if (loads) {
+		number(&b, "in_flight", loads->in_flight);
 		number(&b, "running", loads->running);
 		number(&b, "waiting", loads->waiting);
 		number(&b, "kv_usage", (double)loads->kv_usage);
@@ -563,16 +579,74 @@ static void on_input(uv_poll_t *poll, int status, int events)
 	}
 }
 
+static struct kp_tls_context *client_tls(const char *dir)
+{
+	char file[3][300];
+	static const char *const names[] = { "tls.crt", "tls.key", "ca.crt" };
+	for (size_t i = 0; i < KP_LEN(names); i++) {
+		snprintf(file[i], sizeof(file[i]), "%s/%s", dir, names[i]);
+	}
+	const struct kp_tls_opts o = {
+		.cert_file = file[0], .key_file = file[1], .ca_file = file[2]
+	};
+	struct kp_err err;
+	struct kp_tls_context *tls = kp_tls_client(&o, &err);
+	if (!tls) {
+		die(err.msg, dir);
+	}
+	return tls;
+}
+
+static void on_load(void *user, const struct kp_engine_loads *l)
+{
+	(void)user;
+	KP_AUTO(buf) struct kp_buf b;
+	begin(&b, "load", NULL);
+	number(&b, "in_flight", l->in_flight);
+	number(&b, "running", l->running);
+	number(&b, "waiting", l->waiting);
+	number(&b, "kv_usage", (double)l->kv_usage);
+	print_line(&b);
+}
+
+/* What the arguments say. */
+static struct kp_engine *make_engine(int argc, char **argv)
+{
+	uint64_t vocab = 0;
+	kp_str id = KP_STR_NULL, endpoint = KP_STR_NULL, dir = KP_STR_NULL, name;
+	for (int i = 2; i < argc; i++) {
+		kp_str word = kp_str_c(argv[i]);
+		if (!count_option(word, "vocab", &vocab) && !option(word, "id", &id) &&
+			!option(word, "endpoint", &endpoint) && !option(word, "tls", &dir)) {
+			die("not an option:", argv[i]);
+		}
+	}
+	if (!id.n) {
+		const struct kp_engine_opts o = { .vocab_size = (uint32_t)vocab };
+		return kp_engine_vllm_create(loop, argv[1], &o);
+	}
+	kp_str_split(&endpoint, ',', &name);
+	char *engine_name = kp_str_z(name);
+	const struct kp_engine_peer_opts o = { .peer = argv[1],
+		.id = id.p,
+		.engine = engine_name,
+		.address = endpoint.p,
+		.tls = dir.n ? client_tls(dir.p) : NULL,
+		.vocab_size = (uint32_t)vocab,
+		.load = on_load };
+	struct kp_engine *e = kp_engine_peer_create(loop, &o);
+	kp_tls_unref(o.tls);
+	kp_mem_free(engine_name);
+	return e;
+}
+
 int main(int argc, char **argv)
 {
-	struct kp_engine_opts o = { 0 };
-	uint64_t vocab = 0;
-	if (argc < 2 || (argc > 2 && !count_option(kp_str_c(argv[2]), "vocab", &vocab))) {
-		die("usage:", "engine_probe ADDRESS [vocab=N]");
+	if (argc < 2) {
+		die("usage:", "engine_probe ADDRESS [option...]");
 	}
-	o.vocab_size = (uint32_t)vocab;
 	loop = kp_loop_create("probe");
-	engine = kp_engine_vllm_create(loop, argv[1], &o);
+	engine = make_engine(argc, argv);
 	kp_buf_init(&input, LINE_MAX_BYTES);
 	if (fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK) < 0 ||
 		uv_poll_init(kp_loop_uv(loop), &input_poll, 0) != 0) {

@@ -1,0 +1,54 @@
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import owners  # noqa: E402
+
+
+@pytest.fixture
+def owner():
+    it = owners.Owner()
+    yield it
+    it.stop()
+
+
+@pytest.fixture(scope="session")
+def tls(tmp_path_factory):
+    return owners.Tls(tmp_path_factory.mktemp("tls") / "ours")
+
+
+@pytest.fixture(scope="session")
+def other_tls(tmp_path_factory):
+    return owners.Tls(tmp_path_factory.mktemp("tls") / "other")
+
+
+@pytest.fixture
+def make_probe():
+    """make_probe(address of a peer port, option...): a gateway's side of the protocol; it has to end clean."""
+    made = []
+
+    def make(address, *args, endpoint=(owners.ENGINE, owners.ADDRESS), ident="gw-b"):
+        made.append(owners.engines.Probe(address, f"id={ident}", f"endpoint={','.join(endpoint)}", *args))
+        return made[-1]
+
+    yield make
+    for probe in made:
+        try:
+            probe.finish()
+        finally:
+            probe.close()
+
+
+@pytest.fixture
+def cable():
+    made = []
+
+    def make(address):
+        made.append(owners.Cable(address))
+        return made[-1]
+
+    yield make
+    for it in made:
+        it.close()
