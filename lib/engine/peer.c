@@ -270,3 +270,10 @@ struct kp_engine *kp_engine_peer_create(struct kp_loop *loop, const struct kp_en
 	e->channel = kp_grpc_channel_create(loop, &grpc);
 	return &e->base;
 }
+
+void kp_engine_peer_set_tls(struct kp_engine *base, struct kp_tls_context *tls)
+{
+	struct kp_peer *e = KP_CONTAINER(base, struct kp_peer, base);
+	KP_BUG_ON(base->ops != &ops);
+	kp_grpc_channel_set_tls(e->channel, tls);
+}

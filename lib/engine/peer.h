@@ -36,5 +36,7 @@ struct kp_engine_peer_opts {
 	void *user;
 };
 struct kp_engine *kp_engine_peer_create(struct kp_loop *loop, const struct kp_engine_peer_opts *o);
+/* New certificates, for its next connection. Only for one that was made with some. */
+void kp_engine_peer_set_tls(struct kp_engine *e, struct kp_tls_context *tls);
 
 #endif
