@@ -1,6 +1,6 @@
 /* DESIGN: two passes over the gateways, sorted by id: claims on single endpoints, then claims on
-   engines. So the first claim that reaches an endpoint is the one that holds, and a later one of the
-   same pass is a conflict; of an earlier pass, it is as meant. */
+   engines; then the same for those that yield. So the first claim that reaches an endpoint is the one
+   that holds, and a later one of the same pass is a conflict; of an earlier pass, it is as meant. */
 #include "control/ownership.h"
 
 #include "base/vec.h"
@@ -123,6 +123,7 @@ static int copy_gateways(struct decision *d, const struct kp_program_gateway *fr
 	}
 	for (size_t i = 0; i < n; i++) {
 		gateways[i].n_own = from[i].n_own;
+		gateways[i].yields = from[i].yields;
 		if (kp_arena_dup(d->arena, from[i].id, &gateways[i].id, d->err) < 0 ||
 			kp_arena_dup(d->arena, from[i].peer, &gateways[i].peer, d->err) < 0 ||
 			kp_arena_dup(d->arena, from[i].node, &gateways[i].node, d->err) < 0 ||
@@ -215,26 +216,25 @@ static void take(struct decision *d, const struct kp_program_gateway *g, const s
 		if (!e->owner) {
 			e->owner = g;
 			o->is_exact[i] = c->is_exact;
-		} else if (e->owner != g && o->is_exact[i] == c->is_exact && !is_told) {
+		} else if (e->owner != g && o->is_exact[i] == c->is_exact &&
+			   e->owner->yields == g->yields && !is_told) {
 			report_conflict(d, g, c, e);
 			is_told = true;
 		}
 	}
 }
 
-static void decide(struct decision *d)
+static void decide_pass(struct decision *d, bool exact, bool yields)
 {
-	for (int exact = 1; exact >= 0; exact--) {
-		for (size_t i = 0; i < d->p->n_gateways; i++) {
-			const struct kp_program_gateway *g = &d->p->gateways[i];
-			for (size_t k = 0; k < g->n_own; k++) {
-				struct claim c;
-				bool is_claim = parse(g->own[k], &c);
-				if (!is_claim && exact) {
-					report(d, KP_CLAIM_MALFORMED, g, g->own[k]);
-				} else if (is_claim && c.is_exact == (exact == 1)) {
-					take(d, g, &c);
-				}
+	for (size_t i = 0; i < d->p->n_gateways; i++) {
+		const struct kp_program_gateway *g = &d->p->gateways[i];
+		for (size_t k = 0; k < g->n_own && g->yields == yields; k++) {
+			struct claim c;
+			bool is_claim = parse(g->own[k], &c);
+			if (!is_claim && exact) {
+				report(d, KP_CLAIM_MALFORMED, g, g->own[k]);
+			} else if (is_claim && c.is_exact == exact) {
+				take(d, g, &c);
 			}
 		}
 	}
@@ -259,7 +259,10 @@ int kp_program_with_owners(const struct kp_program *p, const struct kp_program_g
 		kp_program_destroy(d.p);
 		return -1;
 	}
-	decide(&d);
+	decide_pass(&d, true, false);
+	decide_pass(&d, false, false);
+	decide_pass(&d, true, true);
+	decide_pass(&d, false, true);
 	size_t bytes = d.problems.n * sizeof(*d.problems.p);
 	struct kp_claim_problem *problems = kp_arena_xalloc(d.arena, bytes + 1);
 	if (bytes) {

@@ -18,7 +18,8 @@ struct kp_claim_problem {
 enum { KP_CLAIM_PROBLEMS_MAX = 1000 }; /* kept */
 
 /* *ret: a copy of `p` with these gateways, and owners for its endpoints. A claim on one endpoint is
-   stronger than one on its whole engine; of equal ones that of the lowest id holds. The problems, by
+   stronger than one on its whole engine; of equal ones that of the lowest id holds. Those of gateways that
+   yield are weaker than all others, and give way without a problem. The problems, by
    gateway, lie in the arena of *ret. Each id must be there once: INVALID_ARGUMENT names it. */
 int kp_program_with_owners(const struct kp_program *p, const struct kp_program_gateway *gateways,
 	size_t n, struct kp_program **ret, const struct kp_claim_problem **ret_problems,

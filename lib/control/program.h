@@ -19,6 +19,8 @@ struct kp_program_gateway {
 	/* What it says it owns: "default/demo" (every endpoint of the engine), "default/demo/0". */
 	const kp_str *own;
 	size_t n_own;
+	bool yields; /* for control/ownership.h: its claims hold only where nobody else has one. Not
+			part of a program */
 };
 struct kp_program_endpoint {
 	kp_str address;                         /* "127.0.0.1:50051", once per engine */

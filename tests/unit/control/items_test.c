@@ -10,8 +10,8 @@
 static const kp_str own_demo[] = { KP_S_INIT("default/demo") };
 static const kp_str own_one[] = { KP_S_INIT("default/demo/1"), KP_S_INIT("default/demo-b") };
 static const struct kp_program_gateway two[] = {
-	{ KP_S_INIT("gw-b"), KP_S_INIT("10.0.0.2:8443"), KP_S_INIT("node-2"), own_one, 2 },
-	{ KP_S_INIT("gw-a"), KP_S_INIT("10.0.0.1:8443"), KP_S_INIT(""), own_demo, 1 },
+	{ KP_S_INIT("gw-b"), KP_S_INIT("10.0.0.2:8443"), KP_S_INIT("node-2"), own_one, 2, false },
+	{ KP_S_INIT("gw-a"), KP_S_INIT("10.0.0.1:8443"), KP_S_INIT(""), own_demo, 1, false },
 };
 
 static void test_round_trip(void **state)

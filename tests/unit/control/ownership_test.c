@@ -1,8 +1,12 @@
 /* Who owns which endpoint, and what is said of claims that do not hold. */
 #include "tests/unit/control/common.h"
 
-#define CLAIMS(...) \
-	(const kp_str[]){ __VA_ARGS__ }, sizeof((const kp_str[]){ __VA_ARGS__ }) / sizeof(kp_str)
+#define CLAIMS(...)                                                                                \
+	(const kp_str[]){ __VA_ARGS__ }, sizeof((const kp_str[]){ __VA_ARGS__ }) / sizeof(kp_str), \
+		false
+#define YIELDS(...)                                                                                \
+	(const kp_str[]){ __VA_ARGS__ }, sizeof((const kp_str[]){ __VA_ARGS__ }) / sizeof(kp_str), \
+		true
 
 static struct kp_program *decide(
 	const struct kp_program_gateway *gateways, size_t n, struct kp_buf *said)
@@ -53,6 +57,28 @@ static void test_exact_beats_engine(void **state)
 	assert_owner(p, 0, 2, "a");
 	assert_owner(p, 1, 0, "");
 	assert_str_lit(kp_buf_str(&said), "");
+	kp_program_destroy(p);
+}
+
+/* A gateway that is silent keeps what nobody else claims, and nothing is said of the rest. */
+static void test_yields(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf said;
+	const struct kp_program_gateway g[] = {
+		{ KP_S("a"), KP_S(""), KP_S(""),
+			YIELDS(KP_S("default/demo/1"), KP_S("default/demo-b"), KP_S("x")) },
+		{ KP_S("b"), KP_S(""), KP_S(""), CLAIMS(KP_S("default/demo")) },
+		{ KP_S("c"), KP_S(""), KP_S(""), YIELDS(KP_S("default/demo-b")) },
+	};
+	struct kp_program *p = decide(g, 3, &said);
+	assert_owner(p, 0, 0, "b");
+	assert_owner(p, 0, 1, "b");
+	assert_owner(p, 0, 2, "b");
+	assert_owner(p, 1, 0, "a");
+	assert_str_lit(kp_buf_str(&said),
+		"gateway `a` claims `x`: not NAMESPACE/ENGINE or NAMESPACE/ENGINE/INDEX\n"
+		"gateway `c` claims `default/demo-b`: gateway `a` has `default/demo-b/host.name:50051` by an equal claim\n");
 	kp_program_destroy(p);
 }
 
@@ -123,6 +149,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_exact_beats_engine),
+		cmocka_unit_test(test_yields),
 		cmocka_unit_test(test_conflicts),
 		cmocka_unit_test(test_claims_on_nothing),
 		cmocka_unit_test(test_same_id_twice),
