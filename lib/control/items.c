@@ -257,7 +257,7 @@ int kp_items_apply(const struct kp_items *base, const struct kp_items_delta *del
 	struct kp_items **ret, struct kp_err *err)
 {
 	struct kp_item *upserts = NULL, *removes = NULL, *out = NULL;
-	size_t n;
+	size_t n = 0;
 	int r = -1;
 	if (sort(delta->upserts, delta->n_upserts, &upserts, err) < 0 ||
 		sort(delta->removes, delta->n_removes, &removes, err) < 0) {
