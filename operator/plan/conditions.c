@@ -1,0 +1,68 @@
+/* DESIGN: the first thing that keeps it from being ready gives reason and message of all conditions. */
+#include "operator/plan/conditions.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum phase { READY, RECONCILING, STALLED };
+
+static void set(struct kp_condition ret[KP_CONDITIONS], enum phase phase, const char *reason,
+	const char *fmt, ...) KP_PRINTF(4, 5);
+
+static void set(struct kp_condition ret[KP_CONDITIONS], enum phase phase, const char *reason,
+	const char *fmt, ...)
+{
+	static const char *const types[] = { "Ready", "Reconciling", "Stalled" };
+	va_list ap;
+	ret[0] = (struct kp_condition){ .type = "Accepted",
+		.is_true = true,
+		.reason = "Accepted",
+		.message = "the manifest is in force" };
+	for (int i = READY; i <= STALLED; i++) {
+		struct kp_condition *c = &ret[1 + i];
+		*c = (struct kp_condition){
+			.type = types[i], .is_true = i == (int)phase, .reason = reason
+		};
+		va_start(ap, fmt);
+		vsnprintf(c->message, sizeof(c->message), fmt, ap);
+		va_end(ap);
+	}
+}
+
+void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition ret[KP_CONDITIONS])
+{
+	if (f->n_endpoints == 0) {
+		set(ret, STALLED, "NoEndpoints", "it names no endpoint");
+	} else if (f->n_gateways == 0) {
+		set(ret, RECONCILING, "NoGateways", "no gateway of the namespace is connected");
+	} else if (f->refused_by.n) {
+		set(ret, STALLED, "ProgramRefused", "gateway `%" KP_FMT "`: %" KP_FMT,
+			KP_ARG(f->refused_by), KP_ARG(f->refused_why));
+	} else if (f->n_owned < f->n_endpoints) {
+		set(ret, RECONCILING, "NoOwner", "%zu of %zu endpoints are claimed by no gateway",
+			f->n_endpoints - f->n_owned, f->n_endpoints);
+	} else if (f->n_acked < f->n_gateways) {
+		set(ret, RECONCILING, "Programming", "%zu of %zu gateways run the program",
+			f->n_acked, f->n_gateways);
+	} else if (f->n_routable < f->n_endpoints) {
+		set(ret, RECONCILING, "EndpointsNotRoutable",
+			"%zu of %zu endpoints are routable; `%" KP_FMT "`: %" KP_FMT, f->n_routable,
+			f->n_endpoints, KP_ARG(f->waiting), KP_ARG(f->waiting_why));
+	} else {
+		set(ret, READY, "Serving", "%zu of %zu endpoints are routable", f->n_routable,
+			f->n_endpoints);
+	}
+}
+
+void kp_pool_conditions(const struct kp_pool_facts *f, struct kp_condition ret[KP_CONDITIONS])
+{
+	if (f->n_engines == 0) {
+		set(ret, STALLED, "NoEngines", "no InferenceEngine belongs to it");
+	} else if (f->n_serving == 0) {
+		set(ret, RECONCILING, "NoRoutableEndpoint",
+			"none of its %zu engines has a routable endpoint", f->n_engines);
+	} else {
+		set(ret, READY, "Serving", "%zu of %zu engines have a routable endpoint",
+			f->n_serving, f->n_engines);
+	}
+}

@@ -1,0 +1,32 @@
+/* How an engine or a pool stands, as Kubernetes' conditions say it (kstatus: Ready; else Reconciling, while
+   it gets there by itself; else Stalled, when a person has to do something). Pure. */
+#ifndef OPERATOR_PLAN_CONDITIONS_H
+#define OPERATOR_PLAN_CONDITIONS_H
+
+#include "base/str.h"
+
+enum { KP_CONDITIONS = 4 }; /* Accepted, Ready, Reconciling, Stalled */
+
+struct kp_condition {
+	const char *type;
+	bool is_true;
+	const char *reason; /* one CamelCase word */
+	char message[400];
+};
+
+struct kp_engine_facts {
+	size_t n_endpoints, n_owned, n_routable;
+	/* Gateways of the namespace that are heard of, and those of them that acknowledged its program. */
+	size_t n_gateways, n_acked;
+	kp_str refused_by, refused_why; /* a gateway that refused it, or "" */
+	kp_str waiting;                 /* the first endpoint that is not routable, or "" */
+	kp_str waiting_why;             /* its state, and the reason if there is one */
+};
+void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition ret[KP_CONDITIONS]);
+
+struct kp_pool_facts {
+	size_t n_engines, n_serving; /* those of them with a routable endpoint */
+};
+void kp_pool_conditions(const struct kp_pool_facts *f, struct kp_condition ret[KP_CONDITIONS]);
+
+#endif

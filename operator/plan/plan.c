@@ -1,0 +1,120 @@
+/* DESIGN: who is there, by age; then each namespace by itself, with its own gateways: owners
+   (control/ownership.h), items (control/items.h). */
+#include "operator/plan/plan.h"
+
+#include "base/vec.h"
+
+#include <stdlib.h>
+
+struct planner {
+	struct kp_plan *plan;
+	const struct kp_plan_gateway **known; /* not gone, by namespace */
+	size_t n_known;
+	int64_t now_ns;
+};
+
+static int compare(const void *a, const void *b)
+{
+	return kp_str_cmp((*(const struct kp_plan_gateway *const *)a)->ns,
+		(*(const struct kp_plan_gateway *const *)b)->ns);
+}
+
+static bool is_silent(const struct planner *p, const struct kp_plan_gateway *g)
+{
+	return p->now_ns - g->heard_ns >= KP_PLAN_SILENT_NS;
+}
+
+static void take_known(struct planner *p, const struct kp_plan_gateway *gateways, size_t n)
+{
+	p->known = kp_xcalloc(n + 1, sizeof(*p->known));
+	for (size_t i = 0; i < n; i++) {
+		const struct kp_plan_gateway *g = &gateways[i];
+		if (p->now_ns - g->heard_ns >= KP_PLAN_GONE_NS) {
+			continue;
+		}
+		int64_t next =
+			g->heard_ns + (is_silent(p, g) ? KP_PLAN_GONE_NS : KP_PLAN_SILENT_NS);
+		p->plan->due_ns = KP_MIN(p->plan->due_ns, next);
+		p->known[p->n_known++] = g;
+	}
+	qsort(p->known, p->n_known, sizeof(*p->known), compare);
+}
+
+static int plan_namespace(struct planner *p, const struct kp_intent_namespace *from,
+	const struct kp_plan_gateway *const *known, size_t n, struct kp_err *err)
+{
+	struct kp_plan_namespace *to = &p->plan->namespaces[p->plan->n++];
+	struct kp_program_gateway *gateways = kp_xcalloc(n + 1, sizeof(*gateways));
+	for (size_t i = 0; i < n; i++) {
+		gateways[i] = known[i]->is;
+		gateways[i].yields = is_silent(p, known[i]);
+	}
+	to->name = kp_str_c(kp_xstrdup(from->name.p)); /* an arena's strings end with NUL */
+	int r = kp_program_with_owners(from->program, gateways, n, &to->program, &to->problems,
+			&to->n_problems, err) ||
+				kp_items_from_program(to->program, &to->items, err)
+			? kp_err_wrap(err, "plan namespace `%" KP_FMT "`", KP_ARG(from->name))
+			: 0;
+	kp_mem_free(gateways);
+	return r;
+}
+
+static int plan_all(struct planner *p, const struct kp_intent *intent, struct kp_err *err)
+{
+	size_t at = 0; /* both are sorted by namespace */
+	for (size_t i = 0; i < intent->n; i++) {
+		const struct kp_intent_namespace *ns = &intent->namespaces[i];
+		while (at < p->n_known && kp_str_cmp(p->known[at]->ns, ns->name) < 0) {
+			at++;
+		}
+		size_t end = at;
+		while (end < p->n_known && kp_str_eq(p->known[end]->ns, ns->name)) {
+			end++;
+		}
+		if (plan_namespace(p, ns, p->known + at, end - at, err)) {
+			return -1;
+		}
+		at = end;
+	}
+	return 0;
+}
+
+int kp_plan_make(const struct kp_intent *intent, const struct kp_plan_gateway *gateways, size_t n,
+	int64_t now_ns, struct kp_plan **ret, struct kp_err *err)
+{
+	struct planner p = { .plan = kp_new(struct kp_plan), .now_ns = now_ns };
+	p.plan->due_ns = INT64_MAX;
+	p.plan->namespaces = kp_xcalloc(intent->n, sizeof(*p.plan->namespaces));
+	take_known(&p, gateways, n);
+	int r = plan_all(&p, intent, err);
+	kp_mem_free(p.known);
+	if (r < 0) {
+		kp_plan_destroy(p.plan);
+		return -1;
+	}
+	*ret = p.plan;
+	return 0;
+}
+
+void kp_plan_destroy(struct kp_plan *p)
+{
+	if (p) {
+		for (size_t i = 0; i < p->n; i++) {
+			kp_items_unref(p->namespaces[i].items);
+			kp_program_destroy(p->namespaces[i].program);
+			kp_mem_free(kp_unconst(p->namespaces[i].name.p));
+		}
+		kp_mem_free(p->namespaces);
+		kp_mem_free(p);
+	}
+}
+
+const struct kp_plan_namespace *kp_plan_find(const struct kp_plan *p, kp_str ns)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		if (kp_str_eq(p->namespaces[i].name, ns)) {
+			return &p->namespaces[i];
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,75 @@
+/* Conditions: one of Ready, Reconciling and Stalled is true, and says why. */
+#include "operator/plan/conditions.h"
+#include "tests/test.h"
+
+static void assert_conditions(const struct kp_condition c[KP_CONDITIONS], const char *type,
+	const char *reason, const char *msg)
+{
+	static const char *const types[] = { "Accepted", "Ready", "Reconciling", "Stalled" };
+	for (size_t i = 0; i < KP_CONDITIONS; i++) {
+		assert_string_equal(c[i].type, types[i]);
+		assert_int_equal(c[i].is_true, i == 0 || strcmp(types[i], type) == 0);
+		if (i > 0) {
+			assert_string_equal(c[i].reason, reason);
+			assert_string_equal(c[i].message, msg);
+		}
+	}
+}
+
+static void assert_engine(
+	const struct kp_engine_facts *f, const char *type, const char *reason, const char *msg)
+{
+	struct kp_condition c[KP_CONDITIONS];
+	kp_engine_conditions(f, c);
+	assert_conditions(c, type, reason, msg);
+}
+
+/* From nothing to serving: each step names what is missing next. */
+static void test_engine(void **state)
+{
+	(void)state;
+	struct kp_engine_facts f = { 0 };
+	assert_engine(&f, "Stalled", "NoEndpoints", "it names no endpoint");
+	f.n_endpoints = 2;
+	assert_engine(&f, "Reconciling", "NoGateways", "no gateway of the namespace is connected");
+	f.n_gateways = 3;
+	assert_engine(&f, "Reconciling", "NoOwner", "2 of 2 endpoints are claimed by no gateway");
+	f.n_owned = 2;
+	assert_engine(&f, "Reconciling", "Programming", "0 of 3 gateways run the program");
+	f.n_acked = 3;
+	f.waiting = KP_S("127.0.0.1:1");
+	f.waiting_why = KP_S("down: connection refused");
+	f.n_routable = 1;
+	assert_engine(&f, "Reconciling", "EndpointsNotRoutable",
+		"1 of 2 endpoints are routable; `127.0.0.1:1`: down: connection refused");
+	f.n_routable = 2;
+	assert_engine(&f, "Ready", "Serving", "2 of 2 endpoints are routable");
+	f.refused_by = KP_S("a");
+	f.refused_why = KP_S("not_understood: engine `x`");
+	assert_engine(&f, "Stalled", "ProgramRefused", "gateway `a`: not_understood: engine `x`");
+}
+
+static void test_pool(void **state)
+{
+	(void)state;
+	struct kp_condition c[KP_CONDITIONS];
+	struct kp_pool_facts f = { 0 };
+	kp_pool_conditions(&f, c);
+	assert_conditions(c, "Stalled", "NoEngines", "no InferenceEngine belongs to it");
+	f.n_engines = 2;
+	kp_pool_conditions(&f, c);
+	assert_conditions(c, "Reconciling", "NoRoutableEndpoint",
+		"none of its 2 engines has a routable endpoint");
+	f.n_serving = 1;
+	kp_pool_conditions(&f, c);
+	assert_conditions(c, "Ready", "Serving", "1 of 2 engines have a routable endpoint");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_engine),
+		cmocka_unit_test(test_pool),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
