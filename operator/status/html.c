@@ -370,6 +370,11 @@ static void gateway_state(struct page *p, const struct kp_status_gateway *g)
 		kp_buf_lit(p->out, " keeps no copy of it: ");
 		esc(p->out, g->state_error);
 	}
+	for (size_t i = 0; i < g->n_problems; i++) {
+		kp_buf_lit(p->out, "<div>");
+		esc(p->out, g->problems[i]);
+		kp_buf_lit(p->out, "</div>");
+	}
 	kp_buf_lit(p->out, "</td>");
 }
 

@@ -237,6 +237,7 @@ static void put_gateways(struct kp_buf *b, const struct kp_status *s)
 		put_bool(b, "current", g->is_current);
 		put_nack(b, g);
 		put_str(b, "stateError", g->state_error);
+		put_strs(b, "problems", g->problems, g->n_problems);
 		put_strs(b, "own", g->own, g->n_own);
 		put_bool(b, "draining", g->is_draining);
 		put_u64(b, "inFlight", g->in_flight);

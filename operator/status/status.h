@@ -78,6 +78,8 @@ struct kp_status_gateway {
 	size_t n_own;
 	bool is_draining;
 	uint64_t in_flight, requests, errors, tokens; /* as it reported */
+	const kp_str *problems;                       /* what else is wrong with it, for people */
+	size_t n_problems;
 };
 struct kp_status {
 	struct kp_arena *arena; /* owns everything, this struct too */
