@@ -38,6 +38,7 @@ PKGS_cli      := libcurl
 
 # Libraries without a .pc file.
 LIBS_base     := -lpthread
+LIBS_operator := -lm
 LIBS_sidecar  := -lm
 LIBS_token    := -lm
 LIBS_template := -lm

@@ -1,0 +1,41 @@
+/* The operator's parts, for its own files. */
+#ifndef OPERATOR_INTERNAL_H
+#define OPERATOR_INTERNAL_H
+
+#include "operator/control/service.h"
+#include "operator/operator.h"
+#include "operator/source/files.h"
+#include "operator/status/listener.h"
+
+#include <uv.h>
+
+struct kp_operator {
+	struct kp_operator_config config;
+	struct kp_loop *loop;
+	struct kp_metrics *metrics;
+	struct kp_files *files;
+	struct kp_intent *checked; /* of the manifests that are being read */
+	struct kp_intent *intent;  /* of those accepted last */
+	struct kp_plan *plan;      /* the last that could be made; NULL: none yet */
+	struct kp_err plan_error;  /* why the newest could not be, code OK: it could */
+	struct kp_service *service;
+	struct kp_status_listener *listener;
+	struct kp_map since; /* of what is shown: since when it is so, see report.c */
+	uint64_t n_shown;
+	int64_t started_wall_ns, planned_ns, shown_ns;
+	struct kp_timer replan, show;
+	uv_poll_t signals;
+	int signal_fd;
+	bool is_ending;
+	struct kp_counter *plans_made, *plans_failed;
+	struct kp_histogram *plan_seconds;
+	struct kp_gauge *endpoints[6]; /* by state, see report.c */
+};
+
+/* report.c */
+void kp_operator_report_init(struct kp_operator *o);
+void kp_operator_report_fini(struct kp_operator *o);
+/* What is known now, to be published; also sets the gauges that follow from it. */
+struct kp_status *kp_operator_report(struct kp_operator *o);
+
+#endif

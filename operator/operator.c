@@ -1,0 +1,236 @@
+/* DESIGN: two things are put off so that much that happens together is done once: planning, at most
+   every PLAN_INTERVAL_NS, and showing, at most every SHOW_INTERVAL_NS. A plan that cannot be made
+   changes nothing; the last one stays. */
+#include "operator/internal.h"
+
+#include "base/process.h"
+#include "operator/control/epoch.h"
+
+#include <unistd.h>
+
+#define PLAN_INTERVAL_NS (50 * KP_NS_PER_MS)
+#define SHOW_INTERVAL_NS (500 * KP_NS_PER_MS)
+
+static const double plan_bounds[] = { 0.0001, 0.001, 0.01, 0.1, 1 };
+
+/* --- showing --- */
+
+static void on_show(struct kp_timer *t)
+{
+	struct kp_operator *o = KP_CONTAINER(t, struct kp_operator, show);
+	o->shown_ns = kp_loop_now(o->loop);
+	kp_status_listener_publish(o->listener, kp_operator_report(o));
+}
+
+static void show(void *ctx)
+{
+	struct kp_operator *o = ctx;
+	if (!o->show.heap_index) {
+		kp_timer_start(o->loop, &o->show,
+			KP_MAX(kp_loop_now(o->loop), o->shown_ns + SHOW_INTERVAL_NS), on_show);
+	}
+}
+
+/* --- planning --- */
+
+static void on_replan(struct kp_timer *t);
+
+static void replan_at(struct kp_operator *o, int64_t at_ns)
+{
+	at_ns = KP_MAX(at_ns, o->planned_ns + PLAN_INTERVAL_NS);
+	if (!o->replan.heap_index || at_ns < o->replan.due_ns) {
+		kp_timer_start(o->loop, &o->replan, at_ns, on_replan);
+	}
+}
+
+static void replan(void *ctx)
+{
+	struct kp_operator *o = ctx;
+	replan_at(o, kp_loop_now(o->loop));
+}
+
+static void on_replan(struct kp_timer *t)
+{
+	struct kp_operator *o = KP_CONTAINER(t, struct kp_operator, replan);
+	int64_t now = kp_loop_now(o->loop), before = kp_now_ns();
+	struct kp_plan *plan = NULL;
+	size_t n;
+	struct kp_plan_gateway *gateways =
+		kp_gateways_list(kp_service_gateways(o->service, now), &n);
+	struct kp_err err = KP_ERR_INIT;
+	o->planned_ns = now;
+	if (kp_plan_make(o->intent, gateways, n, now, &plan, &err)) {
+		kp_log(KP_LOG_ERROR, "cannot plan, the last plan stays", kp_f_err(&err));
+		kp_counter_add(o->plans_failed, 1);
+		replan_at(o, now + KP_PLAN_SILENT_NS);
+	} else {
+		kp_counter_add(o->plans_made, 1);
+		replan_at(o, plan->due_ns);
+		kp_plan_destroy(o->plan);
+		o->plan = plan;
+	}
+	o->plan_error = err;
+	kp_mem_free(gateways);
+	kp_histogram_observe(o->plan_seconds, (double)(kp_now_ns() - before) / 1e9);
+	kp_service_publish(o->service, plan);
+	show(o);
+}
+
+/* --- manifests --- */
+
+static int check(void *ctx, const struct kp_object_set *set, struct kp_problems *problems,
+	struct kp_err *err)
+{
+	struct kp_operator *o = ctx;
+	kp_intent_destroy(kp_steal(o->checked));
+	return kp_intent_build(set, problems, &o->checked, err);
+}
+
+static void on_accepted(void *ctx)
+{
+	struct kp_operator *o = ctx;
+	kp_intent_destroy(o->intent);
+	o->intent = kp_steal(o->checked);
+	replan(o);
+	show(o);
+}
+
+/* --- life --- */
+
+static void on_ended(void *ctx)
+{
+	struct kp_operator *o = ctx;
+	kp_loop_stop(o->loop);
+}
+
+static void on_signal(uv_poll_t *handle, int status, int events)
+{
+	struct kp_operator *o = handle->data;
+	(void)status;
+	(void)events;
+	if (o->is_ending) {
+		return;
+	}
+	kp_log(KP_LOG_INFO, "stopping");
+	o->is_ending = true;
+	uv_poll_stop(handle);
+	on_show(&o->show); /* not ready from here on */
+	kp_timer_stop(o->loop, &o->replan);
+	kp_service_end(o->service, on_ended);
+}
+
+static int start_service(struct kp_operator *o, struct kp_err *err)
+{
+	struct kp_service_opts opts = { .address = o->config.control_listen,
+		.tls_dir = o->config.tls_dir,
+		.state_dir = o->config.state_dir,
+		.id = o->config.id,
+		.metrics = o->metrics,
+		.changed = replan,
+		.shown = show,
+		.ctx = o };
+	if (kp_epoch_start(o->config.state_dir, kp_wall_ns(), &opts.epoch, err) ||
+		kp_service_create(o->loop, &opts, &o->service, err)) {
+		return -1;
+	}
+	kp_log(KP_LOG_INFO, "control listening", kp_f_z("address", o->config.control_listen),
+		kp_f_int("port", kp_service_port(o->service)),
+		kp_f_bool("tls", o->config.tls_dir != NULL), kp_f_z("id", o->config.id),
+		kp_f_int("epoch", (int64_t)opts.epoch));
+	return 0;
+}
+
+static int start_parts(struct kp_operator *o, struct kp_err *err)
+{
+	const struct kp_files_opts files = { .path = o->config.manifests,
+		.ns = kp_str_c(o->config.namespace),
+		.metrics = o->metrics,
+		.check = check,
+		.accepted = on_accepted,
+		.refused = show,
+		.ctx = o };
+	if (kp_files_create(o->loop, &files, &o->files, err)) {
+		return -1;
+	}
+	o->intent = kp_steal(o->checked);
+	if (kp_status_listener_start(o->config.admin_listen, o->metrics, &o->listener, err)) {
+		return -1;
+	}
+	kp_log(KP_LOG_INFO, "admin listening",
+		kp_f_int("port", kp_status_listener_port(o->listener)));
+	if (start_service(o, err)) {
+		return -1;
+	}
+	on_replan(&o->replan);
+	return 0;
+}
+
+static void on_render(void *arg)
+{
+	struct kp_metrics *m = arg;
+	struct kp_counter *c = kp_metrics_counter(m, "kelpie_log_lines_dropped_total",
+		"Log lines that did not fit into the queue.", NULL, 0);
+	atomic_store_explicit(&c->v, kp_log_dropped(), memory_order_relaxed);
+}
+
+static void init_metrics(struct kp_operator *o)
+{
+	const struct kp_label made = { "result", KP_S("made") },
+			      failed = { "result", KP_S("failed") };
+	const char *help = "Plans, by result.";
+	o->metrics = kp_metrics_create();
+	o->plans_made =
+		kp_metrics_counter(o->metrics, "kelpie_operator_plans_total", help, &made, 1);
+	o->plans_failed =
+		kp_metrics_counter(o->metrics, "kelpie_operator_plans_total", help, &failed, 1);
+	o->plan_seconds = kp_metrics_histogram(o->metrics, "kelpie_operator_plan_seconds",
+		"Time that making a plan took.", plan_bounds, KP_LEN(plan_bounds), NULL, 0);
+	kp_metrics_on_render(o->metrics, on_render, o->metrics);
+}
+
+int kp_operator_start(
+	const struct kp_operator_config *config, struct kp_operator **ret, struct kp_err *err)
+{
+	struct kp_operator *o = kp_new(struct kp_operator);
+	o->config = *config;
+	o->started_wall_ns = kp_wall_ns();
+	o->loop = kp_loop_create("operator");
+	o->signal_fd = kp_process_end_fd();
+	o->signals.data = o;
+	KP_BUG_ON(uv_poll_init(kp_loop_uv(o->loop), &o->signals, o->signal_fd) != 0);
+	KP_BUG_ON(uv_poll_start(&o->signals, UV_READABLE, on_signal) != 0);
+	init_metrics(o);
+	kp_operator_report_init(o);
+	if (start_parts(o, err)) {
+		kp_operator_destroy(o);
+		return -1;
+	}
+	*ret = o;
+	return 0;
+}
+
+void kp_operator_run(struct kp_operator *o)
+{
+	kp_loop_run(o->loop);
+}
+
+void kp_operator_destroy(struct kp_operator *o)
+{
+	if (!o) {
+		return;
+	}
+	kp_service_destroy(o->service);
+	kp_status_listener_stop(o->listener);
+	kp_files_destroy(o->files);
+	kp_timer_stop(o->loop, &o->replan);
+	kp_timer_stop(o->loop, &o->show);
+	uv_close((uv_handle_t *)&o->signals, NULL);
+	kp_loop_destroy(o->loop);
+	close(o->signal_fd);
+	kp_plan_destroy(o->plan);
+	kp_intent_destroy(o->intent);
+	kp_intent_destroy(o->checked);
+	kp_operator_report_fini(o);
+	kp_metrics_destroy(o->metrics);
+	kp_mem_free(o);
+}

@@ -1,0 +1,488 @@
+/* DESIGN: the plan says what shall be, the programs what is in force, the records of the gateways what
+   they say; here they are put side by side. Everything is copied, since the admin thread keeps it. Since
+   when something is so, only this file remembers: by what it is, the value seen last. */
+#include "operator/internal.h"
+
+#include "base/version.h"
+#include "operator/plan/conditions.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum state { NO_OWNER, UNKNOWN, DISCOVERED, ANSWERING, ROUTABLE, DOWN, N_STATES };
+static const char *const states[] = { "no_owner", "unknown", "discovered", "answering", "routable",
+	"down" };
+
+struct row {
+	const struct kp_gateway_record *gateway;
+	size_t next_report; /* where to look first */
+};
+struct reporter {
+	struct kp_operator *o;
+	struct kp_status *status;
+	struct kp_arena *arena;
+	const struct kp_programs *programs;
+	struct row *rows; /* by id */
+	size_t n_rows;
+	int64_t now_ns, now_wall_ns;
+	int64_t n_by_state[N_STATES];
+};
+
+/* --- since when --- */
+
+struct since {
+	uint64_t round; /* when it was seen last */
+	int64_t wall_ns;
+	char *value;
+};
+
+static void since_destroy(void *p)
+{
+	struct since *s = p;
+	kp_mem_free(s->value);
+	kp_mem_free(s);
+}
+
+void kp_operator_report_init(struct kp_operator *o)
+{
+	kp_map_init(&o->since);
+	for (size_t i = 0; i < N_STATES; i++) {
+		const struct kp_label label = { "state", kp_str_c(states[i]) };
+		o->endpoints[i] = kp_metrics_gauge(o->metrics, "kelpie_operator_endpoints",
+			"Endpoints of the plan, by what their owners say of them.", &label, 1);
+	}
+}
+
+void kp_operator_report_fini(struct kp_operator *o)
+{
+	kp_map_fini(&o->since, since_destroy);
+}
+
+static int64_t since(struct reporter *r, kp_str key, kp_str value)
+{
+	struct since *s = kp_map_get(&r->o->since, key);
+	if (!s) {
+		s = kp_new(struct since);
+		kp_map_set(&r->o->since, key, s);
+	}
+	if (!s->value || !kp_str_eq(kp_str_c(s->value), value)) {
+		kp_mem_free(s->value);
+		s->value = kp_str_z(value);
+		s->wall_ns = r->now_wall_ns;
+	}
+	s->round = r->o->n_shown;
+	return s->wall_ns;
+}
+
+static void forget_what_is_gone(struct reporter *r)
+{
+	struct kp_map_entry *e;
+	for (size_t pos = 0; (e = kp_map_next(&r->o->since, &pos)) != NULL;) {
+		struct since *s = e->value;
+		if (s->round != r->o->n_shown) {
+			since_destroy(kp_map_del(&r->o->since, e->key));
+		}
+	}
+}
+
+/* --- small things --- */
+
+static void *list(struct reporter *r, size_t n, size_t size)
+{
+	return kp_arena_xalloc(r->arena, (n + 1) * size);
+}
+
+static kp_str copy(struct reporter *r, kp_str s)
+{
+	return kp_str_n(kp_arena_strz(r->arena, s), s.n);
+}
+
+static struct kp_status_revision revision(struct reporter *r, const struct kp_revision *from)
+{
+	char hex[KP_HASH_TEXT_MAX];
+	struct kp_status_revision to = { .epoch = from->epoch, .n = from->n };
+	if (from->is_set) {
+		to.hash = copy(r, kp_str_c(kp_hash_text(from->hash, 64, hex)));
+	}
+	return to;
+}
+
+/* "default/demo" */
+static kp_str part(struct reporter *r, kp_str name, bool is_namespace)
+{
+	size_t slash = (size_t)kp_str_find_char(name, '/');
+	return copy(r, is_namespace ? kp_str_sub(name, 0, slash) : kp_str_skip(name, slash + 1));
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	return kp_str_cmp(
+		((const struct row *)a)->gateway->is.id, ((const struct row *)b)->gateway->is.id);
+}
+
+static void list_rows(struct reporter *r, const struct kp_gateways *g)
+{
+	const struct kp_map_entry *e;
+	r->rows = list(r, g->by_id.n, sizeof(*r->rows));
+	for (size_t pos = 0; (e = kp_map_next(&g->by_id, &pos)) != NULL;) {
+		r->rows[r->n_rows++].gateway = e->value;
+	}
+	qsort(r->rows, r->n_rows, sizeof(*r->rows), compare_rows);
+}
+
+static struct row *find_row(struct reporter *r, kp_str id)
+{
+	const struct kp_gateway_record record = { .is = { .id = id } };
+	const struct row key = { .gateway = &record };
+	return r->n_rows ? bsearch(&key, r->rows, r->n_rows, sizeof(key), compare_rows) : NULL;
+}
+
+/* What the owner says of an endpoint; NULL: nothing that counts. Owners report in the program's order, so
+ * the next one is mostly the one. */
+static const struct kp_endpoint_report *find_report(
+	struct reporter *r, struct row *owner, kp_str engine, kp_str address)
+{
+	const struct kp_report *report = &owner->gateway->report;
+	if (!owner->gateway->is_connected || kp_gateway_is_silent(owner->gateway, r->now_ns)) {
+		return NULL;
+	}
+	for (size_t i = 0; i < report->n_endpoints; i++) {
+		size_t at = (owner->next_report + i) % report->n_endpoints;
+		const struct kp_endpoint_report *e = &report->endpoints[at];
+		if (kp_str_eq(e->engine, engine) && kp_str_eq(e->address, address)) {
+			owner->next_report = at + 1;
+			return e;
+		}
+	}
+	return NULL;
+}
+
+/* --- conditions --- */
+
+static void set_conditions(struct reporter *r, const char *kind, kp_str name,
+	const struct kp_condition from[KP_CONDITIONS], const struct kp_status_condition **ret,
+	size_t *ret_n)
+{
+	struct kp_status_condition *to = list(r, KP_CONDITIONS, sizeof(*to));
+	for (size_t i = 0; i < KP_CONDITIONS; i++) {
+		kp_str key = kp_arena_printf(
+			       r->arena, "%s %" KP_FMT " %s", kind, KP_ARG(name), from[i].type),
+		       status = from[i].is_true ? KP_S("True") : KP_S("False");
+		to[i] = (struct kp_status_condition){ .type = kp_str_c(from[i].type),
+			.status = status,
+			.reason = kp_str_c(from[i].reason),
+			.message = copy(r, kp_str_c(from[i].message)),
+			.last_transition_ns = since(r, key, status) };
+	}
+	*ret = to;
+	*ret_n = KP_CONDITIONS;
+}
+
+/* The first gateway that refuses the program in force. */
+static void find_refusal(struct reporter *r, kp_str ns, struct kp_engine_facts *f)
+{
+	for (size_t i = 0; i < r->n_rows; i++) {
+		const struct kp_gateway_record *g = r->rows[i].gateway;
+		if (g->is_connected && g->nack_reason.n && kp_str_eq(g->ns, ns)) {
+			f->refused_by = g->is.id;
+			f->refused_why = kp_arena_printf(r->arena, "%" KP_FMT ": %" KP_FMT,
+				KP_ARG(g->nack_reason), KP_ARG(g->nack_message));
+			return;
+		}
+	}
+}
+
+/* --- engines and pools --- */
+
+static enum state endpoint_state(const struct kp_endpoint_report *e)
+{
+	for (enum state s = DISCOVERED; e && s < N_STATES; s++) {
+		if (kp_str_eq(e->state, kp_str_c(states[s]))) {
+			return s;
+		}
+	}
+	return UNKNOWN;
+}
+
+static void add_endpoint(struct reporter *r, const struct kp_program_engine *engine, size_t index,
+	struct kp_status_endpoint *to, struct kp_engine_facts *f)
+{
+	const struct kp_program_endpoint *from = &engine->endpoints[index];
+	struct row *owner = from->owner ? find_row(r, from->owner->id) : NULL;
+	const struct kp_endpoint_report *said =
+		owner ? find_report(r, owner, engine->name, from->address) : NULL;
+	enum state state = from->owner ? endpoint_state(said) : NO_OWNER;
+	*to = (struct kp_status_endpoint){ .index = index,
+		.address = copy(r, from->address),
+		.owner = from->owner ? copy(r, from->owner->id) : KP_S(""),
+		.state = kp_str_c(states[state]) };
+	if (said) {
+		to->state = copy(r, said->state);
+		to->reason = copy(r, said->reason);
+		to->model = copy(r, said->model);
+		to->in_flight = said->in_flight;
+		to->running = said->running;
+		to->waiting = said->waiting;
+		to->kv_usage = (double)said->kv_usage;
+	} else {
+		to->reason = from->owner ? KP_S("its owner has said nothing of it")
+					 : KP_S("no gateway claims it");
+	}
+	to->since_ns = since(r,
+		kp_arena_printf(r->arena, "endpoint %" KP_FMT "/%zu/%" KP_FMT, KP_ARG(engine->name),
+			index, KP_ARG(from->address)),
+		to->state);
+	r->n_by_state[state]++;
+	f->n_owned += from->owner != NULL;
+	f->n_routable += state == ROUTABLE;
+	if (state != ROUTABLE && !f->waiting.n) {
+		f->waiting = to->address;
+		f->waiting_why = kp_arena_printf(r->arena, "%" KP_FMT "%s%" KP_FMT,
+			KP_ARG(to->state), to->reason.n ? ": " : "", KP_ARG(to->reason));
+	}
+}
+
+/* Returns whether one of its endpoints is routable. */
+static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
+	const struct kp_program_engine *from, struct kp_status_engine *to)
+{
+	const struct kp_ns_program *program = kp_programs_find(r->programs, ns->name);
+	struct kp_condition conditions[KP_CONDITIONS];
+	struct kp_engine_facts f = { .n_endpoints = from->n_endpoints,
+		.n_gateways = program ? program->n_gateways : 0,
+		.n_acked = program ? program->n_current : 0 };
+	struct kp_status_endpoint *endpoints = list(r, from->n_endpoints, sizeof(*endpoints));
+	kp_str *aliases = list(r, from->n_aliases, sizeof(*aliases));
+	for (size_t i = 0; i < from->n_aliases; i++) {
+		aliases[i] = copy(r, from->aliases[i]);
+	}
+	for (size_t i = 0; i < from->n_endpoints; i++) {
+		add_endpoint(r, from, i, &endpoints[i], &f);
+	}
+	*to = (struct kp_status_engine){ .ns = copy(r, ns->name),
+		.name = part(r, from->name, false),
+		.pool = part(r, from->pool, false),
+		.model = copy(r, from->model),
+		.aliases = aliases,
+		.n_aliases = from->n_aliases,
+		.protocol = kp_str_c(kp_engine_protocol_name(from->protocol)),
+		.tokenizer = from->tokenizer == KP_TOKENIZER_PATH ? copy(r, from->tokenizer_path)
+								  : KP_S("Engine"),
+		.endpoints = endpoints,
+		.n_endpoints = from->n_endpoints };
+	find_refusal(r, ns->name, &f);
+	kp_engine_conditions(&f, conditions);
+	set_conditions(r, "engine", from->name, conditions, &to->conditions, &to->n_conditions);
+	return f.n_routable > 0;
+}
+
+static void add_pool(struct reporter *r, const struct kp_plan_namespace *ns,
+	const struct kp_program_pool *from, const bool *is_serving, struct kp_status_pool *to)
+{
+	struct kp_condition conditions[KP_CONDITIONS];
+	struct kp_pool_facts f = { 0 };
+	uint16_t *ports = list(r, from->n_target_ports, sizeof(*ports));
+	for (size_t i = 0; i < from->n_target_ports; i++) {
+		ports[i] = from->target_ports[i];
+	}
+	for (size_t i = 0; i < ns->program->n_engines; i++) {
+		if (kp_str_eq(ns->program->engines[i].pool, from->name)) {
+			f.n_engines++;
+			f.n_serving += is_serving[i];
+		}
+	}
+	*to = (struct kp_status_pool){ .ns = copy(r, ns->name),
+		.name = part(r, from->name, false),
+		.target_ports = ports,
+		.n_target_ports = from->n_target_ports };
+	kp_pool_conditions(&f, conditions);
+	set_conditions(r, "pool", from->name, conditions, &to->conditions, &to->n_conditions);
+}
+
+static void add_plan(struct reporter *r, const struct kp_plan *plan)
+{
+	size_t n_pools = 0, n_engines = 0;
+	for (size_t i = 0; i < plan->n; i++) {
+		n_pools += plan->namespaces[i].program->n_pools;
+		n_engines += plan->namespaces[i].program->n_engines;
+	}
+	struct kp_status_pool *pools = list(r, n_pools, sizeof(*pools));
+	struct kp_status_engine *engines = list(r, n_engines, sizeof(*engines));
+	bool *is_serving = list(r, n_engines, sizeof(*is_serving));
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct kp_plan_namespace *ns = &plan->namespaces[i];
+		for (size_t k = 0; k < ns->program->n_engines; k++) {
+			is_serving[k] = add_engine(
+				r, ns, &ns->program->engines[k], &engines[r->status->n_engines++]);
+		}
+		for (size_t k = 0; k < ns->program->n_pools; k++) {
+			add_pool(r, ns, &ns->program->pools[k], is_serving,
+				&pools[r->status->n_pools++]);
+		}
+	}
+	r->status->pools = pools;
+	r->status->engines = engines;
+}
+
+/* --- gateways and programs --- */
+
+static void add_problem(
+	struct reporter *r, struct kp_status_gateway *to, kp_str *problems, kp_str text)
+{
+	enum { MAX = 16 };
+	if (to->n_problems < MAX) {
+		problems[to->n_problems++] = copy(r, text);
+	} else if (to->n_problems == MAX) {
+		problems[to->n_problems++] = KP_S("there are more");
+	}
+}
+
+static void add_problems(
+	struct reporter *r, const struct kp_gateway_record *from, struct kp_status_gateway *to)
+{
+	const struct kp_plan *plan = r->o->plan;
+	const struct kp_plan_namespace *ns = plan ? kp_plan_find(plan, from->ns) : NULL;
+	kp_str *problems = list(r, 17, sizeof(*problems));
+	to->problems = problems;
+	if (!ns) {
+		add_problem(r, to, problems,
+			kp_arena_printf(r->arena, "there is no pool in namespace `%" KP_FMT "`",
+				KP_ARG(from->ns)));
+	}
+	if (from->held_epoch) {
+		add_problem(r, to, problems,
+			kp_arena_printf(r->arena,
+				"another operator programs it, of epoch %llu, ours is %llu",
+				(unsigned long long)from->held_epoch,
+				(unsigned long long)r->programs->epoch));
+	}
+	if (from->is_connected && kp_gateway_is_silent(from, r->now_ns)) {
+		add_problem(r, to, problems, KP_S("it is silent"));
+	}
+	if (from->is_second_hand) {
+		add_problem(r, to, problems, KP_S("known from other gateways only"));
+	}
+	if (from->n_replaced) {
+		add_problem(r, to, problems,
+			kp_arena_printf(r->arena,
+				"a newer stream of the same id took its place %u times",
+				from->n_replaced));
+	}
+	for (size_t i = 0; ns && i < ns->n_problems; i++) {
+		if (kp_str_eq(ns->problems[i].gateway, from->is.id)) {
+			KP_AUTO(buf) struct kp_buf text = { 0 };
+			kp_buf_init(&text, 8192);
+			kp_claim_problem_write(&ns->problems[i], &text);
+			add_problem(r, to, problems, kp_buf_str(&text));
+		}
+	}
+}
+
+static void add_gateway(
+	struct reporter *r, const struct kp_gateway_record *from, struct kp_status_gateway *to)
+{
+	const struct kp_ns_program *program = kp_programs_find(r->programs, from->ns);
+	kp_str *own = list(r, from->is.n_own, sizeof(*own));
+	for (size_t i = 0; i < from->is.n_own; i++) {
+		own[i] = copy(r, from->is.own[i]);
+	}
+	*to = (struct kp_status_gateway){ .id = copy(r, from->is.id),
+		.ns = copy(r, from->ns),
+		.node = copy(r, from->is.node),
+		.peer_address = copy(r, from->is.peer),
+		.admin_address = copy(r, from->admin),
+		.version = copy(r, from->version),
+		.is_connected = from->is_connected,
+		.since_ns = from->since_wall_ns,
+		.revision = revision(r, &from->runs),
+		.acked_ns = from->answered_wall_ns,
+		.is_current = program && kp_revision_same(&from->runs, &program->revision),
+		.nack_reason = copy(r, from->nack_reason),
+		.nack_message = copy(r, from->nack_message),
+		.state_error = copy(r, from->report.state_error),
+		.own = own,
+		.n_own = from->is.n_own,
+		.is_draining = from->report.draining,
+		.in_flight = from->report.in_flight,
+		.requests = from->report.requests,
+		.errors = from->report.errors,
+		.tokens = from->report.tokens };
+	add_problems(r, from, to);
+}
+
+static void add_gateways(struct reporter *r)
+{
+	struct kp_status_gateway *gateways = list(r, r->n_rows, sizeof(*gateways));
+	for (size_t i = 0; i < r->n_rows; i++) {
+		add_gateway(r, r->rows[i].gateway, &gateways[i]);
+	}
+	r->status->gateways = gateways;
+	r->status->n_gateways = r->n_rows;
+}
+
+static void add_programs(struct reporter *r, const struct kp_plan *plan)
+{
+	struct kp_status_program *programs = list(r, plan->n, sizeof(*programs));
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct kp_ns_program *from =
+			kp_programs_find(r->programs, plan->namespaces[i].name);
+		if (from) {
+			programs[r->status->n_programs++] =
+				(struct kp_status_program){ .ns = copy(r, from->name),
+					.revision = revision(r, &from->revision),
+					.since_ns = from->since_wall_ns,
+					.gateways = from->n_gateways,
+					.acked = from->n_current };
+		}
+	}
+	r->status->programs = programs;
+}
+
+/* --- the whole --- */
+
+static void add_manifests(struct reporter *r)
+{
+	struct kp_status *s = r->status;
+	size_t n_errors, n = 0;
+	kp_str rest = kp_files_problems(r->o->files, &n_errors), line;
+	kp_str *lines = list(r, n_errors, sizeof(*lines));
+	while (n < n_errors && rest.n && kp_str_split(&rest, '\n', &line)) {
+		lines[n++] = copy(r, kp_str_trim(line));
+	}
+	s->manifests_path = copy(r, kp_str_c(r->o->config.manifests));
+	s->manifests_ns = kp_files_accepted_wall_ns(r->o->files);
+	s->manifest_errors = lines;
+	s->n_manifest_errors = n;
+}
+
+struct kp_status *kp_operator_report(struct kp_operator *o)
+{
+	struct reporter r = { .o = o,
+		.status = kp_status_create(),
+		.programs = kp_service_programs(o->service),
+		.now_ns = kp_loop_now(o->loop),
+		.now_wall_ns = kp_wall_ns() };
+	struct kp_status *s = r.status;
+	r.arena = s->arena;
+	o->n_shown++;
+	list_rows(&r, kp_service_gateways(o->service, r.now_ns));
+	s->id = copy(&r, kp_str_c(o->config.id));
+	s->version = kp_str_c(kp_version());
+	s->epoch = r.programs->epoch;
+	s->started_ns = o->started_wall_ns;
+	s->not_ready = o->is_ending              ? KP_S("the operator ends")
+		       : !o->plan                ? KP_S("there is no plan yet")
+		       : o->plan_error.code != 0 ? copy(&r, kp_str_c(o->plan_error.msg))
+						 : KP_S("");
+	add_manifests(&r);
+	if (o->plan) {
+		add_programs(&r, o->plan);
+		add_plan(&r, o->plan);
+	}
+	add_gateways(&r);
+	forget_what_is_gone(&r);
+	for (size_t i = 0; i < N_STATES; i++) {
+		kp_gauge_set(o->endpoints[i], r.n_by_state[i]);
+	}
+	return s;
+}
