@@ -332,5 +332,6 @@ class Operator(Service):
         """A new process at the same addresses with the same manifest."""
         return Operator(self.manifest, *self.options, *options, port=self.port, admin=self.admin)
 
-    def status(self):
+    def told(self):
+        """GET /status."""
         return json.loads(self.ask("/status")[1])

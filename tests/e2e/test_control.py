@@ -22,10 +22,10 @@ def controlled(start, operator, id, *options, own=(), **kw):
 
 
 def acked(operator, id):
-    """The short hash of the program that a gateway acknowledged, None before."""
-    for g in operator.status()["gateways"]:
-        if g["id"] == id:
-            return g.get("ackedRevision")
+    """The hash of the program in force, once the gateway acknowledged it; None before."""
+    for g in operator.told()["gateways"]:
+        if g["id"] == id and g["current"]:
+            return g["revision"]["hash"]
     return None
 
 
@@ -76,7 +76,7 @@ def test_manifest_edited_under_load_and_a_bad_edit(start, sims, qwen3_path):
         for g in gateways:
             wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") >= 1 + len(ports), "its engines")
     operator.write_and_wait(text(sims[1].port).replace("type: vllm", "type: vlm", 1), "manifests refused, the last good program stays")
-    status = json.dumps(operator.status())
+    status = json.dumps(operator.told())
     assert "spec.engine.type" in status and f"{operator.manifest}:" in status
     assert {acked(operator, "gw-a"), acked(operator, "gw-b")} == hashes
     for load in loads:
@@ -150,7 +150,7 @@ def test_a_state_directory_that_fails_harms_nothing(start, sims, qwen3_path, tmp
     assert call(gateway.port, COMPLETIONS, BODY).status == 200
     if damage in ("a file", "full"):
         assert "[!]last good program: " in gateway.ask("/readyz?verbose")[1]
-        wait_until(lambda: "last-good-program" in json.dumps(operator.status()), "the operator is told")
+        wait_until(lambda: "last-good-program" in json.dumps(operator.told()), "the operator is told")
     else:
         assert gateway.lines("cannot read the last good program")
         wait_until(lambda: (directory / "last-good-program").stat().st_size > 100, "it is written anew")
