@@ -128,7 +128,8 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 	if (g->config.tls_cert && !(g->tls = kp_tls_server(&tls, err))) {
 		return -1;
 	}
-	if (kp_control_create(g, &g->control, err)) {
+	if (kp_peer_tls_load(g->config.tls_dir, &g->peer_tls, err) ||
+		kp_control_create(g, &g->control, err)) {
 		return -1;
 	}
 	g->workers = kp_workers_create(g->config.workers, MAX_QUEUED_JOBS);
@@ -180,6 +181,7 @@ void kp_gateway_destroy(struct kp_gateway *g)
 	}
 	kp_mem_free(g->loops);
 	kp_tls_unref(g->tls);
+	kp_peer_tls_unref(&g->peer_tls);
 	kp_metrics_destroy(g->metrics);
 	kp_mem_free(g);
 }

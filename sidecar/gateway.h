@@ -13,6 +13,7 @@
 #include "net/server.h"
 #include "obs/metrics.h"
 #include "sidecar/config.h"
+#include "sidecar/control/peer_tls.h"
 
 struct kp_gateway;
 struct kp_gwloop;
@@ -21,8 +22,8 @@ struct kp_gateway {
 	struct kp_config config;
 	struct kp_metrics *metrics;
 	struct kp_workers *workers;
-	struct kp_tls_context *tls;         /* of the public listeners; NULL: cleartext */
-	struct kp_tls_context *peer_client; /* to other gateways' peer ports; NULL: cleartext */
+	struct kp_tls_context *tls;  /* of the public listeners; NULL: cleartext */
+	struct kp_peer_tls peer_tls; /* as they were at the start */
 	struct kp_gwloop **loops;
 	size_t n_loops;
 	struct kp_control *control;

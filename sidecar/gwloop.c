@@ -39,6 +39,7 @@ int kp_gwloop_create(
 	kp_rng_seed(&l->rng, (uint64_t)kp_now_ns() + index);
 	kp_list_init(&l->flows);
 	kp_explain_ring_init(&l->explain);
+	l->peer_tls = kp_peer_tls_ref(&g->peer_tls);
 	kp_buf_init(&l->scratch_buf, ANSWER_BYTES);
 	const struct kp_http_limits limits = { .max_body_bytes = g->config.max_body_bytes,
 		.max_connections = max_connections(g) };
@@ -128,7 +129,7 @@ struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
 	if (!lane) {
 		lane = kp_new(struct kp_lane);
 		lane->endpoint = kp_endpoint_ref(e);
-		lane->engine = kp_dial(l->gateway, l->loop, lane->endpoint);
+		lane->engine = kp_dial(l->loop, lane->endpoint, &l->peer_tls);
 		lane->is_named = true;
 		l->lanes = kp_xrealloc(l->lanes, (l->n_lanes + 1) * sizeof(*l->lanes));
 		l->lanes[l->n_lanes++] = lane;
@@ -210,6 +211,31 @@ const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct 
 		return NULL;
 	}
 	return m;
+}
+
+struct new_tls {
+	struct kp_msg msg;
+	struct kp_gwloop *l;
+	struct kp_peer_tls tls;
+};
+
+static void on_new_tls(struct kp_msg *msg)
+{
+	struct new_tls *m = KP_CONTAINER(msg, struct new_tls, msg);
+	struct kp_gwloop *l = m->l;
+	kp_peer_tls_unref(&l->peer_tls);
+	l->peer_tls = m->tls;
+	for (size_t i = 0; i < l->n_lanes; i++) {
+		kp_dial_set_tls(l->lanes[i]->engine, l->lanes[i]->endpoint, &l->peer_tls);
+	}
+	kp_mem_free(m);
+}
+
+void kp_gwloop_set_peer_tls(struct kp_gwloop *l, struct kp_peer_tls tls)
+{
+	struct new_tls *m = kp_new(struct new_tls);
+	*m = (struct new_tls){ .msg = { .run = on_new_tls }, .l = l, .tls = tls };
+	kp_mailbox_post(kp_loop_mailbox(l->loop), &m->msg);
 }
 
 struct engine_down {
@@ -301,6 +327,7 @@ void kp_gwloop_destroy(struct kp_gwloop *l)
 		kp_loop_run(l->loop);
 	}
 	kp_snapshot_unref(l->snapshot);
+	kp_peer_tls_unref(&l->peer_tls);
 	kp_loop_destroy(l->loop);
 	kp_mem_free(l->lanes);
 	kp_token_scratch_destroy(l->scratch);

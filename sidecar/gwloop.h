@@ -5,6 +5,7 @@
 #define SIDECAR_GWLOOP_H
 
 #include "core/engine.h"
+#include "sidecar/control/peer_tls.h"
 #include "sidecar/gateway.h"
 #include "sidecar/route/explain.h"
 
@@ -23,6 +24,7 @@ struct kp_gwloop {
 	struct kp_gateway *gateway;
 	struct kp_loop *loop;
 	struct kp_http_server *server;
+	struct kp_peer_tls peer_tls;
 	struct kp_snapshot *snapshot; /* NULL until the first one */
 	struct kp_lane **lanes;
 	size_t n_lanes;
@@ -48,6 +50,9 @@ void kp_gwloop_start(struct kp_gwloop *l);
 void kp_gwloop_listen_later(struct kp_gwloop *l, const char *address);
 /* Any thread: serve from this snapshot from now on (takes over the reference). */
 void kp_gwloop_publish(struct kp_gwloop *l, struct kp_snapshot *s);
+/* Any thread: new connections to and from other gateways use these certificates (takes over the
+ * references). */
+void kp_gwloop_set_peer_tls(struct kp_gwloop *l, struct kp_peer_tls tls);
 /* Any thread: the endpoint does not answer. Generations that wait for their first token there go
    elsewhere; with is_stalled those under way that got nothing for a while end too. */
 void kp_gwloop_engine_down(struct kp_gwloop *l, struct kp_endpoint *e, bool is_stalled);

@@ -15,6 +15,7 @@
 
 #define WATCHDOG_PERIOD_NS (100 * KP_NS_PER_MS)
 #define STUCK_NS           (250 * KP_NS_PER_MS)
+#define TLS_PERIOD_NS      (5 * KP_NS_PER_S)
 
 struct kp_control {
 	struct kp_gateway *gateway;
@@ -25,7 +26,8 @@ struct kp_control {
 	struct kp_engines *engines;
 	struct kp_source *source;
 	struct kp_program *program; /* the accepted one; NULL: none yet */
-	struct kp_timer watchdog;
+	struct kp_timer watchdog, tls;
+	uint64_t tls_signature;
 	uint64_t version;
 	int64_t created_wall_s;
 	struct kp_defer publish;
@@ -175,6 +177,38 @@ static void on_watchdog(struct kp_timer *t)
 	kp_timer_start(c->loop, t, kp_loop_now(c->loop) + WATCHDOG_PERIOD_NS, on_watchdog);
 }
 
+/* Certificates that were there at the start and cannot be read later are kept. */
+static int load_tls(struct kp_control *c, struct kp_err *err)
+{
+	struct kp_peer_tls tls;
+	c->tls_signature = kp_peer_tls_signature(c->gateway->config.tls_dir);
+	if (kp_peer_tls_load(c->gateway->config.tls_dir, &tls, err)) {
+		return -1;
+	}
+	kp_engines_set_peer_tls(c->engines, &tls);
+	for (size_t i = 0; i < c->gateway->n_loops; i++) {
+		kp_gwloop_set_peer_tls(c->gateway->loops[i], kp_peer_tls_ref(&tls));
+	}
+	kp_peer_tls_unref(&tls);
+	return 0;
+}
+
+static void on_tls(struct kp_timer *t)
+{
+	struct kp_control *c = KP_CONTAINER(t, struct kp_control, tls);
+	const char *dir = c->gateway->config.tls_dir;
+	struct kp_err err;
+	if (kp_peer_tls_signature(dir) != c->tls_signature) {
+		if (load_tls(c, &err)) {
+			kp_log(KP_LOG_ERROR, "cannot load certificates, the old ones stay",
+				kp_f_err(&err));
+		} else {
+			kp_log(KP_LOG_INFO, "certificates loaded", kp_f_z("dir", dir));
+		}
+	}
+	kp_timer_start(c->loop, t, kp_loop_now(c->loop) + TLS_PERIOD_NS, on_tls);
+}
+
 static void *thread_main(void *arg)
 {
 	struct kp_control *c = arg;
@@ -183,6 +217,9 @@ static void *thread_main(void *arg)
 		kp_engines_apply(c->engines, c->program);
 	}
 	c->source->ops->start(c->source);
+	if (c->gateway->config.tls_dir) {
+		kp_timer_start(c->loop, &c->tls, kp_loop_now(c->loop) + TLS_PERIOD_NS, on_tls);
+	}
 	on_changed(c);
 	kp_timer_start(c->loop, &c->watchdog, 0, on_watchdog);
 	kp_loop_run(c->loop);
@@ -199,6 +236,8 @@ int kp_control_create(struct kp_gateway *g, struct kp_control **ret, struct kp_e
 		"Number of the snapshot the loops serve from.", NULL, 0);
 	c->loop = kp_loop_create("control");
 	c->engines = kp_engines_create(g, c->loop, on_changed, c);
+	kp_engines_set_peer_tls(c->engines, &g->peer_tls);
+	c->tls_signature = kp_peer_tls_signature(g->config.tls_dir);
 	c->loop_was_stuck = kp_xcalloc(g->config.loops, sizeof(bool));
 	const struct kp_source_sink sink = { on_program, on_changed, on_fill, c };
 	if (g->config.control ? kp_source_operator_create(g, c->loop, &sink, &c->source, err)
@@ -232,6 +271,7 @@ static void on_stop(struct kp_msg *msg)
 		c->source->ops->destroy(c->source);
 	}
 	kp_timer_stop(c->loop, &c->watchdog);
+	kp_timer_stop(c->loop, &c->tls);
 	kp_loop_undefer(&c->publish);
 	kp_engines_destroy(c->engines);
 	c->engines = NULL;

@@ -5,9 +5,13 @@
 
 #include "core/engine.h"
 #include "sidecar/control/endpoint.h"
-#include "sidecar/gateway.h"
+#include "sidecar/control/peer_tls.h"
 
 /* On the loop's thread; connects with the first call. `e` must live as long as the engine. */
-struct kp_engine *kp_dial(struct kp_gateway *g, struct kp_loop *loop, struct kp_endpoint *e);
+struct kp_engine *kp_dial(
+	struct kp_loop *loop, struct kp_endpoint *e, const struct kp_peer_tls *tls);
+/* New certificates, for its next connection. */
+void kp_dial_set_tls(
+	struct kp_engine *engine, const struct kp_endpoint *e, const struct kp_peer_tls *tls);
 
 #endif

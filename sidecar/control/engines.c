@@ -70,6 +70,7 @@ struct kp_engines {
 	void *arg;
 	KP_VEC(struct engine *)
 	engines;
+	struct kp_peer_tls peer_tls;
 	struct kp_rng rng;
 	struct kp_defer let_go;
 	struct kp_timer leave; /* of the next endpoint that must go */
@@ -382,7 +383,7 @@ static struct endpoint *endpoint_create(struct engine *e, const struct kp_progra
 		snprintf(p->why, sizeof(p->why), "no gateway is known to own it");
 		return p; /* nobody to ask */
 	}
-	p->probe = kp_dial(es->gateway, es->loop, p->shared);
+	p->probe = kp_dial(es->loop, p->shared, &es->peer_tls);
 	ask_again_in(p, 0);
 	return p;
 }
@@ -592,7 +593,22 @@ void kp_engines_destroy(struct kp_engines *es)
 		engine_destroy(es->engines.p[i]);
 	}
 	kp_vec_fini(&es->engines);
+	kp_peer_tls_unref(&es->peer_tls);
 	kp_mem_free(es);
+}
+
+void kp_engines_set_peer_tls(struct kp_engines *es, const struct kp_peer_tls *tls)
+{
+	kp_peer_tls_unref(&es->peer_tls);
+	es->peer_tls = kp_peer_tls_ref(tls);
+	for (size_t i = 0; i < es->engines.n; i++) {
+		for (size_t k = 0; k < es->engines.p[i]->endpoints.n; k++) {
+			struct endpoint *p = es->engines.p[i]->endpoints.p[k];
+			if (p->probe) {
+				kp_dial_set_tls(p->probe, p->shared, tls);
+			}
+		}
+	}
 }
 
 /* --- what the loops and people see --- */

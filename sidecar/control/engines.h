@@ -10,6 +10,7 @@
 
 #include "core/engine.h"
 #include "control/message.h"
+#include "sidecar/control/peer_tls.h"
 #include "sidecar/control/snapshot.h"
 #include "sidecar/gateway.h"
 
@@ -31,6 +32,8 @@ bool kp_engines_report(const struct kp_engines *e, struct kp_buf *out);
 /* The endpoints this gateway owns, for the operator. What *ret points at lies in the arena; a full
  * arena leaves the rest out. */
 void kp_engines_fill(const struct kp_engines *e, struct kp_arena *a, struct kp_report *ret);
+/* New certificates for questions to other gateways; what is given is copied. */
+void kp_engines_set_peer_tls(struct kp_engines *e, const struct kp_peer_tls *tls);
 /* Ask that endpoint now. */
 void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint);
 
