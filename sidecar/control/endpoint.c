@@ -116,6 +116,14 @@ void kp_endpoint_reported(struct kp_endpoint *e, uint32_t in_flight, int64_t now
 	atomic_store_explicit(&e->others_ns, now_ns, memory_order_relaxed);
 }
 
+void kp_endpoint_loads(struct kp_endpoint *e, const struct kp_engine_loads *l)
+{
+	float kv = l->kv_usage > 0 ? KP_MIN(l->kv_usage, 1.0f) : 0; /* NaN: 0 */
+	atomic_store_explicit(&e->running, l->running, memory_order_relaxed);
+	atomic_store_explicit(&e->waiting, l->waiting, memory_order_relaxed);
+	atomic_store_explicit(&e->kv_permille, (unsigned)(kv * 1000), memory_order_relaxed);
+}
+
 void kp_endpoint_turned_away(struct kp_endpoint *e)
 {
 	int routable = KP_ENDPOINT_ROUTABLE;

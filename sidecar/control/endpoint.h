@@ -6,6 +6,7 @@
 
 #include "base/ref.h"
 #include "control/program.h"
+#include "core/engine.h"
 
 #include <stdatomic.h>
 
@@ -38,7 +39,8 @@ struct kp_endpoint {
 		suspected;    /* a call failed as if it were gone; the control thread will ask it */
 	atomic_int in_flight; /* generations running there through this gateway */
 	atomic_int penalty;   /* load that least_load adds for recent failures */
-	atomic_uint vocab_size; /* as the engine said, 0: not known */
+	atomic_uint vocab_size;                    /* as the engine said, 0: not known */
+	atomic_uint running, waiting, kv_permille; /* our own: as it last said */
 	/* What its owner last said that others run there, and when (monotonic; 0: never). */
 	atomic_int others;
 	atomic_llong others_ns;
@@ -61,6 +63,8 @@ static inline enum kp_endpoint_state kp_endpoint_state(const struct kp_endpoint 
 int kp_endpoint_load(const struct kp_endpoint *e, int64_t now_ns);
 /* The owner said, at the end of a call of ours, how many run there altogether. */
 void kp_endpoint_reported(struct kp_endpoint *e, uint32_t in_flight, int64_t now_ns);
+/* Our own said of itself. */
+void kp_endpoint_loads(struct kp_endpoint *e, const struct kp_engine_loads *l);
 /* The owner takes nothing new: no more is sent there until it was asked again. */
 void kp_endpoint_turned_away(struct kp_endpoint *e);
 /* A call failed through the engine's fault; a health check passed; a call went well. */

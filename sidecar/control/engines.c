@@ -44,9 +44,10 @@ struct endpoint {
 	int64_t down_ns;                  /* since when it does not answer, 0: it does */
 	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it
 			     does */
-	char why[KP_ERR_MSG];         /* it is not routable, "" when it is */
-	char *model;                  /* as it said, NULL: not yet */
-	struct kp_engine_loads loads; /* the last */
+	char why[KP_ERR_MSG];            /* it is not routable, "" when it is */
+	char *model;                     /* as it said, NULL: not yet */
+	struct kp_endpoint_facts *facts; /* what it said, NULL: not yet */
+	struct kp_engine_loads loads;    /* the last */
 	struct kp_gauge *up, *running, *waiting;
 };
 
@@ -248,13 +249,13 @@ static void on_info(void *user, const struct kp_err *status, const struct kp_eng
 	}
 	p->has_info = true;
 	p->connections = p->probe->ops->connections(p->probe);
-	if (p->max_context != info->max_context || p->vocab_size != info->vocab_size) {
-		p->max_context = info->max_context;
-		p->vocab_size = info->vocab_size;
-		e->owner->changed(e->owner->arg);
-	}
+	p->max_context = info->max_context;
+	p->vocab_size = info->vocab_size;
 	kp_mem_free(p->model);
 	p->model = kp_str_z(info->served_name.n ? info->served_name : info->model);
+	kp_endpoint_facts_destroy(p->facts);
+	p->facts = kp_endpoint_facts_create(info, "", false);
+	e->owner->changed(e->owner->arg);
 	atomic_store_explicit(&p->shared->vocab_size, info->vocab_size, memory_order_relaxed);
 	if (e->path) {
 		is_up(p);
@@ -272,6 +273,7 @@ static void on_loads(void *user, const struct kp_err *status, const struct kp_en
 	}
 	if (status->code == KP_OK) {
 		p->loads = *loads;
+		kp_endpoint_loads(p->shared, loads);
 		kp_gauge_set(p->running, loads->running);
 		kp_gauge_set(p->waiting, loads->waiting);
 	}
@@ -333,6 +335,7 @@ static void endpoint_destroy(struct kp_engines *es, struct endpoint *p)
 	kp_timer_stop(es->loop, &p->timer);
 	kp_gauge_set(p->up, 0);
 	kp_endpoint_unref(p->shared);
+	kp_endpoint_facts_destroy(p->facts);
 	kp_mem_free(p->model);
 	kp_mem_free(p);
 }
@@ -663,6 +666,13 @@ static void add_name(const struct kp_engines *es, struct kp_snapshot *s, const s
 	}
 }
 
+static struct kp_endpoint_facts *facts_of(const struct endpoint *p)
+{
+	return p->shared->is_own ? kp_endpoint_facts_create(p->facts ? &p->facts->info : NULL,
+					   p->why, !p->engine->path)
+				 : NULL;
+}
+
 struct kp_snapshot *kp_engines_snapshot(
 	const struct kp_engines *es, uint64_t version, int64_t created_wall_s)
 {
@@ -686,7 +696,7 @@ struct kp_snapshot *kp_engines_snapshot(
 				r->max_context = smaller(r->max_context, p->max_context);
 				r->vocab_size = smaller(r->vocab_size, p->vocab_size);
 			}
-			kp_revision_add_endpoint(r, e->endpoints.p[k]->shared);
+			kp_revision_add_endpoint(r, p->shared, facts_of(p));
 		}
 		add_name(es, s, e, e->model, r);
 		for (size_t k = 0; k < e->aliases.n; k++) {

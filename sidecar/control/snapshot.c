@@ -22,9 +22,12 @@ struct kp_model_revision *kp_snapshot_revision(struct kp_snapshot *s, const char
 	return r;
 }
 
-void kp_revision_add_endpoint(struct kp_model_revision *r, struct kp_endpoint *e)
+void kp_revision_add_endpoint(
+	struct kp_model_revision *r, struct kp_endpoint *e, struct kp_endpoint_facts *facts)
 {
 	r->endpoints = kp_xrealloc(r->endpoints, (r->n_endpoints + 1) * sizeof(*r->endpoints));
+	r->facts = kp_xrealloc(r->facts, (r->n_endpoints + 1) * sizeof(*r->facts));
+	r->facts[r->n_endpoints] = facts;
 	r->endpoints[r->n_endpoints++] = kp_endpoint_ref(e);
 }
 
@@ -91,8 +94,10 @@ void kp_snapshot_unref(struct kp_snapshot *s)
 		struct kp_model_revision *r = s->revisions[i];
 		for (size_t k = 0; k < r->n_endpoints; k++) {
 			kp_endpoint_unref(r->endpoints[k]);
+			kp_endpoint_facts_destroy(r->facts[k]);
 		}
 		kp_mem_free(r->endpoints);
+		kp_mem_free(r->facts);
 		kp_text_stack_unref(r->text);
 		kp_mem_free(r->engine);
 		kp_mem_free(r->why_not);

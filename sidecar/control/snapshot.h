@@ -5,6 +5,7 @@
 #define SIDECAR_CONTROL_SNAPSHOT_H
 
 #include "sidecar/control/endpoint.h"
+#include "sidecar/control/facts.h"
 #include "sidecar/models/text_stack.h"
 
 /* Engines of one pool that serve one model with one text stack: any of their endpoints may take a
@@ -15,6 +16,7 @@ struct kp_model_revision {
 	char *why_not; /* while text is NULL: what is being waited for, or what failed */
 	uint32_t max_context, vocab_size; /* 0: not known */
 	struct kp_endpoint **endpoints;
+	struct kp_endpoint_facts **facts; /* of each of them, NULL: it is another gateway's */
 	size_t n_endpoints;
 	atomic_uint turn_counter; /* round robin */
 };
@@ -45,7 +47,9 @@ struct kp_model_revision *kp_snapshot_revision(struct kp_snapshot *s, const char
 /* Adds the revision to the name, made when there is none yet. */
 void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, bool is_alias,
 	struct kp_model_revision *r);
-void kp_revision_add_endpoint(struct kp_model_revision *r, struct kp_endpoint *e);
+/* Takes over the facts (may be NULL). */
+void kp_revision_add_endpoint(
+	struct kp_model_revision *r, struct kp_endpoint *e, struct kp_endpoint_facts *facts);
 void kp_snapshot_seal(struct kp_snapshot *s); /* sorts; const from here on */
 struct kp_snapshot *kp_snapshot_ref(struct kp_snapshot *s);
 void kp_snapshot_unref(struct kp_snapshot *s);

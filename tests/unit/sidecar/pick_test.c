@@ -23,7 +23,7 @@ static int setup(void **state)
 		struct kp_endpoint *e = kp_endpoint_create(&(struct kp_program_engine){ 0 },
 			&(struct kp_program_endpoint){ .address = kp_str_c(key) }, true, KP_S(""));
 		atomic_store(&e->state, (int)KP_ENDPOINT_ROUTABLE);
-		kp_revision_add_endpoint(rev, e);
+		kp_revision_add_endpoint(rev, e, NULL);
 		kp_endpoint_unref(e);
 	}
 	kp_snapshot_add(snapshot, "zeta", "default/p", false, rev);
