@@ -16,6 +16,8 @@
 #define PATIENCE_NS KP_NS_PER_S
 #define CONNECT_NS  (1500 * KP_NS_PER_MS)
 
+enum { WINDOW = 256 << 10 }; /* tokens are small: this is tens of thousands of them */
+
 struct kp_engine_call {
 	struct kp_peer *e;
 	struct kp_grpc_call *grpc; /* NULL: never started, `refused` is scheduled */
@@ -266,7 +268,8 @@ struct kp_engine *kp_engine_peer_create(struct kp_loop *loop, const struct kp_en
 		.connect_timeout_ns = CONNECT_NS,
 		.keepalive_time_ns = SILENCE_NS,
 		.keepalive_timeout_ns = PATIENCE_NS,
-		.keepalive_always = true };
+		.keepalive_always = true,
+		.stream_window_bytes = WINDOW };
 	e->channel = kp_grpc_channel_create(loop, &grpc);
 	return &e->base;
 }
