@@ -18,6 +18,7 @@
 enum {
 	MAX_TRAILERS = 16,
 	RESERVE_MAX = 256 << 10, /* room made for a message before its bytes are there */
+	SMALL_MESSAGE = 256,     /* copied once more, which costs less than a second write */
 };
 
 struct kp_grpc_server {
@@ -512,8 +513,15 @@ void kp_grpc_serving_send(struct kp_grpc_serving *c, kp_str message)
 	uint32_t n = (uint32_t)message.n;
 	const char prefix[KP_GRPC_PREFIX] = { 0, (char)(n >> 24), (char)(n >> 16), (char)(n >> 8),
 		(char)n };
-	kp_stream_write(c->stream, kp_str_n(prefix, sizeof(prefix)));
-	kp_stream_write(c->stream, message);
+	char small[SMALL_MESSAGE + KP_GRPC_PREFIX];
+	if (message.n <= SMALL_MESSAGE) {
+		memcpy(small, prefix, sizeof(prefix));
+		memcpy(small + sizeof(prefix), message.n ? message.p : "", message.n);
+		kp_stream_write(c->stream, kp_str_n(small, sizeof(prefix) + message.n));
+	} else {
+		kp_stream_write(c->stream, kp_str_n(prefix, sizeof(prefix)));
+		kp_stream_write(c->stream, message);
+	}
 }
 
 size_t kp_grpc_serving_queued(const struct kp_grpc_serving *c)

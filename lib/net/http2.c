@@ -1,6 +1,5 @@
-/* DESIGN: an nghttp2 server session on a connection. nghttp2 keeps the protocol; here are the requests, the limits and the bytes. Input goes through
-   nghttp2_session_mem_recv; output is made by `pump` at the end of the loop's iteration, straight into the connection's queue, and stops when the kernel is
-   full, so that what is waiting stays in the streams' own queues (and counts there).
+/* DESIGN: an nghttp2 server session on a connection. nghttp2 keeps the protocol; here are the requests and the limits, in http2_send.c the answers. Input goes through
+   nghttp2_session_mem_recv; output is made by `pump` at the end of the loop's iteration.
 
    One header block at a time can be open on a connection, so its fields gather in one scratch buffer of the session; the stream is allocated, head and all, when
    the block is complete. Body bytes are delivered as they come and returned to the windows then; while a stream is paused they are held, at
@@ -8,42 +7,15 @@
    ended with ENHANCE_YOUR_CALM.
 
    A stream's memory goes when nghttp2 closes it; the session's when no callback of it can be on the stack (fini). */
-#include "net/server_internal.h"
+#include "net/http2_internal.h"
 
 #include "base/mem.h"
-
-#include <nghttp2/nghttp2.h>
-#include <stdio.h>
 
 enum {
 	STREAM_WINDOW = 1 << 20,
 	CONN_WINDOW = 8 << 20,
-	MAX_OUT =
-		64
-		<< 20, /* of one stream; a handler that ignores kp_stream_queued loses the stream */
-	CREDIT_MAX = 1000, /* frames */
 	CREDIT_PER_S = 100,
-	CREDIT_PER_DATA =
-		3, /* each DATA frame we send may be answered by two WINDOW_UPDATEs and a PING */
 	DRAIN_GRACE_MS = 500, /* between "no new streams soon" and "none after this one" */
-};
-
-struct kp_http2 {
-	struct kp_http_conn *hc;
-	nghttp2_session *ng;
-	struct kp_list streams;
-	struct kp_list work; /* streams with something to do outside nghttp2's callbacks */
-	size_t n_streams;
-	struct kp_defer defer;
-	struct kp_http2_head head; /* the open header block */
-	int64_t head_ns;           /* since when it is open, 0: none */
-	int64_t idle_ns;
-	int64_t credit, credit_ns;
-	int32_t last_id; /* of a request */
-	int32_t gap_from,
-		gap_to; /* identifiers the client skipped last: using one later is an error (RFC 9113, 5.1.1) */
-	int64_t goaway_ns; /* drain: when the final GOAWAY is due, 0: not draining */
-	bool goaway_sent, flooded, stalled;
 };
 
 static nghttp2_session_callbacks *callbacks;
@@ -52,250 +24,19 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void pump(struct kp_defer *d);
 
-static void later(struct kp_http2 *h)
+void kp_http2_later(struct kp_http2 *h)
 {
 	if (!h->hc->dead) {
 		kp_loop_defer(h->hc->server->loop, &h->defer, pump);
 	}
 }
 
-static void want_work(struct kp_http2 *h, struct kp_stream *s)
+void kp_http2_want_work(struct kp_http2 *h, struct kp_stream *s)
 {
 	if (!kp_list_linked(&s->work)) {
 		kp_list_push(&h->work, &s->work);
 	}
-	later(h);
-}
-
-static int64_t now_of(const struct kp_http2 *h)
-{
-	return kp_loop_now(h->hc->server->loop);
-}
-
-/* ---- sending ---- */
-
-static bool is_stalled(struct kp_http2 *h)
-{
-	h->stalled = kp_conn_blocked_since(h->hc->conn) != 0;
-	return h->stalled;
-}
-
-static ssize_t on_send(nghttp2_session *ng, const uint8_t *p, size_t n, int flags, void *user)
-{
-	struct kp_http2 *h = user;
-	(void)ng, (void)flags;
-	if (h->hc->dead) {
-		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	}
-	if (is_stalled(h)) {
-		return NGHTTP2_ERR_WOULDBLOCK;
-	}
-	kp_conn_write(h->hc->conn, kp_str_n(p, n));
-	return (ssize_t)n;
-}
-
-static size_t out_left(const struct kp_stream *s)
-{
-	return s->out.b.n - s->out.off;
-}
-
-static nghttp2_nv *make_nv(const struct kp_header *headers, size_t n, size_t extra, char **ret_text)
-{
-	size_t bytes = 0;
-	for (size_t i = 0; i < n; i++) {
-		bytes += headers[i].value.n;
-	}
-	nghttp2_nv *nv = kp_xmalloc((n + extra) * sizeof(*nv) + bytes);
-	*ret_text = (char *)(nv + n + extra);
-	return nv;
-}
-
-static nghttp2_nv nv_of(kp_str name, kp_str value)
-{
-	return (nghttp2_nv){ kp_unconst(name.p), kp_unconst(value.p), name.n, value.n,
-		NGHTTP2_NV_FLAG_NONE };
-}
-
-/* Adds the headers that are not ours to set, with clean values; how many. */
-static size_t add_nv(nghttp2_nv *nv, char *text, const struct kp_header *headers, size_t n)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (!kp_stream_header_is_ours(headers[i].name)) {
-			kp_stream_copy_value(text, headers[i].value);
-			nv[count++] = nv_of(headers[i].name, kp_str_n(text, headers[i].value.n));
-			text += headers[i].value.n;
-		}
-	}
-	return count;
-}
-
-static void submit_trailers(struct kp_http2 *h, struct kp_stream *s)
-{
-	char *text;
-	nghttp2_nv *nv = make_nv(s->trailers, s->n_trailers, 0, &text);
-	size_t n = add_nv(nv, text, s->trailers, s->n_trailers);
-	nghttp2_submit_trailer(h->ng, s->id, nv, n);
-	kp_mem_free(nv);
-}
-
-static ssize_t on_read(nghttp2_session *ng, int32_t id, uint8_t *buf, size_t length,
-	uint32_t *flags, nghttp2_data_source *source, void *user)
-{
-	struct kp_stream *s = source->ptr;
-	size_t left = out_left(s), n = KP_MIN(left, length);
-	(void)ng, (void)id, (void)buf;
-	if (left == 0 && !s->finished) {
-		s->deferred = true;
-		return NGHTTP2_ERR_DEFERRED;
-	}
-	*flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-	if (n == left && s->finished) {
-		*flags |= NGHTTP2_DATA_FLAG_EOF;
-		if (s->n_trailers > 0) {
-			*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-			submit_trailers(user, s);
-		}
-	}
-	return (ssize_t)n;
-}
-
-static int on_send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head,
-	size_t length, nghttp2_data_source *source, void *user)
-{
-	struct kp_http2 *h = user;
-	struct kp_stream *s = source->ptr;
-	(void)ng, (void)frame; /* no padding: there is no select_padding_callback */
-	if (h->hc->dead) {
-		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	}
-	if (is_stalled(h)) {
-		return NGHTTP2_ERR_WOULDBLOCK;
-	}
-	char *p = kp_conn_room(h->hc->conn, 9 + length);
-	if (!p) {
-		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	}
-	memcpy(p, head, 9);
-	if (length > 0) {
-		memcpy(p + 9, s->out.b.p + s->out.off, length);
-		kp_conn_queue_took(h->hc->server->loop, &s->out, length);
-		h->credit = KP_MIN(h->credit + CREDIT_PER_DATA, (int64_t)CREDIT_MAX);
-	}
-	kp_conn_written(h->hc->conn, 9 + length);
-	s->progress_ns = now_of(h);
-	if (s->above_high && out_left(s) <= h->hc->server->limits.low_water) {
-		want_work(h, s);
-	}
-	return 0;
-}
-
-static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, void *user)
-{
-	struct kp_stream *s;
-	(void)user;
-	if ((frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) ||
-		!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
-		!(s = nghttp2_session_get_stream_user_data(ng, frame->hd.stream_id))) {
-		return 0;
-	}
-	s->end_sent = true;
-	if (!s->body_done) {
-		/* The answer is complete, the request is not: the client need not send the rest (RFC 9113, 8.1). */
-		nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
-	}
-	return 0;
-}
-
-static void reset(struct kp_stream *s, uint32_t code)
-{
-	nghttp2_submit_rst_stream(s->hc->h2->ng, NGHTTP2_FLAG_NONE, s->id, code);
-	later(s->hc->h2);
-}
-
-static void respond(struct kp_stream *s, int status, const struct kp_header *headers, size_t n,
-	int64_t content_length)
-{
-	struct kp_http2 *h = s->hc->h2;
-	char code[16], length[24], *text;
-	int n_code = snprintf(code, sizeof(code), "%03d", status);
-	nghttp2_nv *nv = make_nv(headers, n, 3, &text);
-	size_t k = 0;
-	nv[k++] = nv_of(KP_S(":status"), kp_str_n(code, (size_t)n_code));
-	if (status == 100) {
-		nghttp2_submit_headers(h->ng, NGHTTP2_FLAG_NONE, s->id, NULL, nv, k, NULL);
-	} else {
-		if (!s->bare) {
-			nv[k++] = nv_of(KP_S("date"), kp_http_server_date(s->hc->server));
-		}
-		if (content_length >= 0 && !s->bare && status != 204 && status != 304) {
-			int m = snprintf(length, sizeof(length), "%lld", (long long)content_length);
-			nv[k++] = nv_of(KP_S("content-length"), kp_str_n(length, (size_t)m));
-		}
-		k += add_nv(nv + k, text, headers, n);
-		nghttp2_data_provider data = { .source.ptr = s, .read_callback = on_read };
-		bool only_head = s->whole && (s->bodyless || content_length == 0);
-		if (nghttp2_submit_response(h->ng, s->id, nv, k, only_head ? NULL : &data) != 0) {
-			reset(s, NGHTTP2_INTERNAL_ERROR);
-		}
-	}
-	kp_mem_free(nv);
-	later(h);
-}
-
-static void resume(struct kp_http2 *h, struct kp_stream *s)
-{
-	if (s->deferred) {
-		s->deferred = false;
-		nghttp2_session_resume_data(h->ng, s->id);
-	}
-	later(h);
-}
-
-static void write_body(struct kp_stream *s, kp_str bytes)
-{
-	struct kp_http2 *h = s->hc->h2;
-	if (!kp_conn_queue_room(s->hc->server->loop, &s->out, bytes.n, MAX_OUT)) {
-		kp_stream_abort(s);
-		return;
-	}
-	if (out_left(s) == 0) {
-		s->progress_ns = now_of(h);
-	}
-	kp_buf_add(&s->out.b, bytes);
-	resume(h, s);
-}
-
-static void finish(struct kp_stream *s, const struct kp_header *trailers, size_t n)
-{
-	if (n > 0 && !s->bodyless) {
-		size_t bytes = 0;
-		for (size_t i = 0; i < n; i++) {
-			bytes += trailers[i].name.n + trailers[i].value.n;
-		}
-		s->trailers = kp_xmalloc(n * sizeof(*trailers) + bytes);
-		s->n_trailers = n;
-		char *p = (char *)(s->trailers + n);
-		for (size_t i = 0; i < n; i++) {
-			kp_str name = trailers[i].name, value = trailers[i].value;
-			memcpy(p, name.p, name.n);
-			memcpy(p + name.n, value.n ? value.p : "", value.n);
-			s->trailers[i] =
-				(struct kp_header){ { p, name.n }, { p + name.n, value.n } };
-			p += name.n + value.n;
-		}
-	}
-	resume(s->hc->h2, s);
-}
-
-static void abort_stream(struct kp_stream *s)
-{
-	reset(s, s->cancel ? NGHTTP2_CANCEL : NGHTTP2_INTERNAL_ERROR);
-}
-
-static size_t queued(const struct kp_stream *s)
-{
-	return out_left(s);
+	kp_http2_later(h);
 }
 
 /* ---- limits on what a client may make us do ---- */
@@ -340,9 +81,9 @@ static int on_begin_frame(nghttp2_session *ng, const nghttp2_frame_hd *hd, void 
 	if (is_free(hd)) {
 		return 0;
 	}
-	int64_t now = now_of(h), earned = (now - h->credit_ns) * CREDIT_PER_S / KP_NS_PER_S;
+	int64_t now = kp_http2_now(h), earned = (now - h->credit_ns) * CREDIT_PER_S / KP_NS_PER_S;
 	if (earned > 0) {
-		h->credit = KP_MIN(h->credit + earned, (int64_t)CREDIT_MAX);
+		h->credit = KP_MIN(h->credit + earned, (int64_t)KP_H2_CREDIT_MAX);
 		h->credit_ns = now;
 	}
 	return --h->credit < 0 ? flood(h) : 0;
@@ -358,7 +99,7 @@ static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, voi
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
 	kp_http2_head_begin(&h->head, h->hc->server);
-	h->head_ns = now_of(h);
+	h->head_ns = kp_http2_now(h);
 	if (frame->hd.stream_id > h->last_id) {
 		if (frame->hd.stream_id > h->last_id + 2) {
 			h->gap_from = h->last_id + 2;
@@ -408,7 +149,7 @@ static int start_request(struct kp_http2 *h, int32_t id, bool no_body)
 	s->id = id;
 	s->body_done = no_body;
 	s->expect = s->expect && !no_body;
-	s->body_ns = s->progress_ns = now_of(h);
+	s->body_ns = s->progress_ns = kp_http2_now(h);
 	kp_buf_init(&s->held, STREAM_WINDOW + (64 << 10));
 	kp_list_push(&h->streams, &s->link);
 	h->n_streams++;
@@ -429,7 +170,7 @@ static void consumed(struct kp_http2 *h, int32_t id, size_t n)
 {
 	if (n > 0) {
 		nghttp2_session_consume(h->ng, id, n);
-		later(h);
+		kp_http2_later(h);
 	}
 }
 
@@ -446,7 +187,7 @@ static int on_data(
 		consumed(h, id, n);
 		return 0;
 	}
-	s->body_ns = now_of(h);
+	s->body_ns = kp_http2_now(h);
 	if (s->paused || s->held.n > 0) {
 		kp_buf_add(&s->held, kp_str_n(p, n)); /* the window keeps this small */
 		return kp_buf_ok(&s->held) ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -491,8 +232,8 @@ static void work_on(struct kp_http2 *h, struct kp_stream *s)
 static void pause_stream(struct kp_stream *s)
 {
 	if (!s->paused) {
-		s->body_ns = now_of(s->hc->h2);
-		want_work(s->hc->h2, s);
+		s->body_ns = kp_http2_now(s->hc->h2);
+		kp_http2_want_work(s->hc->h2, s);
 	}
 }
 
@@ -527,6 +268,24 @@ static int on_frame_recv(nghttp2_session *ng, const nghttp2_frame *frame, void *
 	return h->hc->dead ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
+/* false: the connection is dead. */
+static bool close_stream(struct kp_http2 *h, struct kp_stream *s)
+{
+	kp_stream_close(s, s->end_sent  ? KP_STREAM_FINISHED
+			   : s->aborted ? KP_STREAM_ABORTED
+					: KP_STREAM_PROTOCOL);
+	if (h->hc->dead) {
+		return false;
+	}
+	kp_stream_free(s);
+	if (--h->n_streams == 0) {
+		h->idle_ns = kp_http2_now(h);
+		kp_http_conn_arm(h->hc, h->idle_ns + h->hc->server->limits.idle_timeout_ns);
+		kp_http2_later(h); /* a draining connection ends now */
+	}
+	return true;
+}
+
 static int on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *user)
 {
 	struct kp_http2 *h = user;
@@ -535,23 +294,17 @@ static int on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void 
 	if (!s) {
 		return 0;
 	}
-	kp_stream_close(s, s->end_sent  ? KP_STREAM_FINISHED
-			   : s->aborted ? KP_STREAM_ABORTED
-					: KP_STREAM_PROTOCOL);
-	if (h->hc->dead) {
-		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	}
 	nghttp2_session_set_stream_user_data(ng, id, NULL);
 	if (s->held.n > 0) {
 		nghttp2_session_consume_connection(ng, s->held.n); /* nobody will read it */
 	}
-	kp_stream_free(s);
-	if (--h->n_streams == 0) {
-		h->idle_ns = now_of(h);
-		kp_http_conn_arm(h->hc, h->idle_ns + h->hc->server->limits.idle_timeout_ns);
-		later(h); /* a draining connection ends now */
+	if (h->eager) {
+		kp_list_del(&s->work);
+		kp_list_push(&h->closing, &s->work);
+		kp_http2_later(h);
+		return 0;
 	}
-	return 0;
+	return close_stream(h, s) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 /* ---- the session ---- */
@@ -561,10 +314,14 @@ static void pump(struct kp_defer *d)
 	struct kp_http2 *h = KP_CONTAINER(d, struct kp_http2, defer);
 	for (int round = 0; round < 4 && !h->hc->dead; round++) {
 		struct kp_list *node;
+		while (!h->hc->dead && (node = kp_list_pop(&h->closing))) {
+			close_stream(h, KP_CONTAINER(node, struct kp_stream, work));
+		}
 		while (!h->hc->dead && (node = kp_list_pop(&h->work))) {
 			work_on(h, KP_CONTAINER(node, struct kp_stream, work));
 		}
-		int rc = h->hc->dead ? 0 : nghttp2_session_send(h->ng);
+		h->fresh = 0;
+		int rc = h->hc->dead ? 0 : kp_http2_send(h);
 		if (h->hc->dead) {
 			return;
 		}
@@ -572,7 +329,7 @@ static void pump(struct kp_defer *d)
 			kp_http_conn_end(h->hc, KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
 			return;
 		}
-		if (kp_list_empty(&h->work)) {
+		if (kp_list_empty(&h->work) && kp_list_empty(&h->closing)) {
 			break;
 		}
 	}
@@ -583,15 +340,17 @@ static void pump(struct kp_defer *d)
 	if (over || (h->goaway_sent && h->n_streams == 0 && !nghttp2_session_want_write(h->ng))) {
 		kp_http_conn_end(h->hc, KP_HTTP_FINISH,
 			h->flooded ? KP_STREAM_PROTOCOL : KP_STREAM_FINISHED);
-	} else if (!kp_list_empty(&h->work)) {
-		later(h);
+	} else if (!kp_list_empty(&h->work) || !kp_list_empty(&h->closing)) {
+		kp_http2_later(h);
 	}
 }
 
 static void input(struct kp_http_conn *hc, kp_str bytes)
 {
 	struct kp_http2 *h = hc->h2;
+	h->busy = true;
 	ssize_t n = nghttp2_session_mem_recv(h->ng, (const uint8_t *)bytes.p, bytes.n);
+	h->busy = false;
 	if (hc->dead) {
 		return;
 	}
@@ -602,13 +361,13 @@ static void input(struct kp_http_conn *hc, kp_str bytes)
 			flood(h);
 		}
 		/* What there is to say (GOAWAY) goes out with the last flush. */
-		nghttp2_session_send(h->ng);
+		kp_http2_send(h);
 		if (!hc->dead) {
 			kp_http_conn_end(h->hc, KP_HTTP_FINISH, KP_STREAM_PROTOCOL);
 		}
 		return;
 	}
-	later(h);
+	kp_http2_later(h);
 }
 
 static void eof(struct kp_http_conn *hc)
@@ -621,7 +380,7 @@ static void eof(struct kp_http_conn *hc)
 static void sent(struct kp_http_conn *hc)
 {
 	if (hc->h2->stalled) {
-		later(hc->h2);
+		kp_http2_later(hc->h2);
 	}
 }
 
@@ -629,10 +388,10 @@ static void drain(struct kp_http_conn *hc)
 {
 	struct kp_http2 *h = hc->h2;
 	if (!h->goaway_ns) {
-		h->goaway_ns = now_of(h) + DRAIN_GRACE_MS * KP_NS_PER_MS;
+		h->goaway_ns = kp_http2_now(h) + DRAIN_GRACE_MS * KP_NS_PER_MS;
 		nghttp2_submit_shutdown_notice(h->ng);
 		kp_http_conn_arm(hc, h->goaway_ns);
-		later(h);
+		kp_http2_later(h);
 	}
 }
 
@@ -643,13 +402,13 @@ static int64_t check_stream(struct kp_http2 *h, struct kp_stream *s, int64_t now
 {
 	const struct kp_http_limits *l = &h->hc->server->limits;
 	int64_t next = now + l->write_timeout_ns;
-	if (out_left(s) > 0) {
+	if (kp_http2_out_left(s) > 0) {
 		int64_t at = s->progress_ns + l->write_timeout_ns;
 		if (at <= now) {
 			kp_http_count(&h->hc->server->counters.refused[KP_HTTP_REFUSED_SLOW], 1);
 			kp_stream_close(s, KP_STREAM_TIMEOUT);
 			if (!h->hc->dead) {
-				reset(s, NGHTTP2_CANCEL);
+				kp_http2_reset(s, NGHTTP2_CANCEL);
 			}
 			return next;
 		}
@@ -694,7 +453,7 @@ static int64_t check(struct kp_http_conn *hc, int64_t now)
 			nghttp2_submit_goaway(h->ng, NGHTTP2_FLAG_NONE,
 				nghttp2_session_get_last_proc_stream_id(h->ng), NGHTTP2_NO_ERROR,
 				NULL, 0);
-			later(h);
+			kp_http2_later(h);
 		} else {
 			next = KP_MIN(next, h->goaway_ns);
 		}
@@ -702,7 +461,7 @@ static int64_t check(struct kp_http_conn *hc, int64_t now)
 	if (h->n_streams == 0) {
 		if (now - h->idle_ns >= l->idle_timeout_ns) {
 			nghttp2_session_terminate_session(h->ng, NGHTTP2_NO_ERROR);
-			later(h);
+			kp_http2_later(h);
 		} else {
 			next = KP_MIN(next, h->idle_ns + l->idle_timeout_ns);
 		}
@@ -716,9 +475,7 @@ static void make_callbacks(void)
 {
 	KP_BUG_ON(
 		nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0);
-	nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
-	nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
-	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+	kp_http2_send_callbacks(callbacks);
 	nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
 	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
@@ -728,7 +485,7 @@ static void make_callbacks(void)
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_max_outbound_ack(
-		option, CREDIT_MAX + 1); /* the credit ends a flood of PING and SETTINGS */
+		option, KP_H2_CREDIT_MAX + 1); /* the credit ends a flood of PING and SETTINGS */
 }
 
 void kp_http2_start(struct kp_http_conn *hc)
@@ -737,12 +494,13 @@ void kp_http2_start(struct kp_http_conn *hc)
 	struct kp_http2 *h = hc->h2 = kp_new(struct kp_http2);
 	const struct kp_http_limits *l = &hc->server->limits;
 	h->hc = hc;
-	h->credit = CREDIT_MAX;
+	h->credit = KP_H2_CREDIT_MAX;
 	h->last_id = -1;
 	h->gap_from = h->gap_to = -1;
-	h->credit_ns = h->idle_ns = now_of(h);
+	h->credit_ns = h->idle_ns = kp_http2_now(h);
 	kp_list_init(&h->streams);
 	kp_list_init(&h->work);
+	kp_list_init(&h->closing);
 	kp_buf_init(&h->head.text, l->max_head_bytes);
 	KP_BUG_ON(nghttp2_session_server_new2(&h->ng, callbacks, h, option) != 0);
 	nghttp2_settings_entry settings[] = {
@@ -754,7 +512,7 @@ void kp_http2_start(struct kp_http_conn *hc)
 	nghttp2_submit_settings(h->ng, NGHTTP2_FLAG_NONE, settings, KP_LEN(settings));
 	nghttp2_session_set_local_window_size(h->ng, NGHTTP2_FLAG_NONE, 0, CONN_WINDOW);
 	kp_http_conn_arm(hc, h->idle_ns + l->idle_timeout_ns);
-	later(h);
+	kp_http2_later(h);
 }
 
 static void drop(struct kp_http_conn *hc, enum kp_stream_end why)
@@ -789,10 +547,10 @@ const struct kp_http_proto kp_http2_proto = {
 	.drain = drain,
 	.drop = drop,
 	.fini = fini,
-	.respond = respond,
-	.write = write_body,
-	.finish = finish,
-	.abort = abort_stream,
+	.respond = kp_http2_respond,
+	.write = kp_http2_write,
+	.finish = kp_http2_finish,
+	.abort = kp_http2_abort,
 	.pause = pause_stream,
-	.queued = queued,
+	.queued = kp_http2_queued,
 };
