@@ -20,15 +20,18 @@ bench-json: $(B)/bin/json-bench ## lib/json's reader beside jansson
 	$<
 .PHONY: bench-json
 
-# Our gRPC client and gRPC core's under the same load.
+# Our gRPC client and gRPC core's under the same load; our server and grpc-go's.
 $(B)/bin/grpc-ours: $(B)/obj/bench/grpc/ours.o $(call libs_of,net)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,net)
+$(B)/bin/grpc-serve: $(B)/obj/bench/grpc/serve.o $(call libs_of,net)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,net)
 $(B)/bin/grpc-core: $(B)/obj/bench/grpc/core.o $(B)/lib/base.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
 
-bench-grpc: $(B)/bin/grpc-ours $(B)/bin/grpc-core ## lib/net's gRPC client beside gRPC core's
+bench-grpc: $(B)/bin/grpc-ours $(B)/bin/grpc-core $(B)/bin/grpc-serve ## lib/net's gRPC client beside gRPC core's, its server beside grpc-go's
 	$(shell hack/venv)/bin/python bench/grpc/run $^
 .PHONY: bench-grpc
 
