@@ -1,15 +1,16 @@
-/* engine_probe ADDRESS [vocab=N]: asks an engine what it is told on standard input, one command a line, through kp_engine_vllm, and prints what happens as
-   JSON, one object a line. For tests/integ/engine. Ends at the end of its input or at `quit`.
+/* engine_probe ADDRESS [vocab=N] [protocol=vllm|sglang]: asks an engine what it is told on standard input, one command a line, through kp_engine, and prints
+   what happens as JSON, one object a line. For tests/integ/engine. Ends at the end of its input or at `quit`.
 
    Commands:
 	start ID ids=N,N,...|prompt=COUNT [option=value...]
-	    options: n, max_tokens, min_tokens, temperature, top_k, seed, stop_ids, logprobs, prompt_logprobs, ignore_eos=1, bias=ID:VALUE, stream=0,
+	    options: n, max_tokens, min_tokens, temperature, top_p, top_k, min_p, frequency_penalty, presence_penalty, repetition_penalty, seed,
+	    stop_ids, logprobs, prompt_logprobs, ignore_eos=1, bias=ID:VALUE, stream=0,
 	    deadline_ms, text, request_id (ID), show=0 (no deltas), pause_after=TOKENS, cancel_after=TOKENS, destroy_after=TOKENS (inside the delta)
 	resume ID | cancel ID | health | info | loads | tokenizer [FILE] | destroy | quit
 	bench streams=N requests=N prompt=COUNT max_tokens=N    many requests over the one channel; prints the process's own CPU time
    Answers:
 	{"event": "delta", "id", "choice", "ids", "finish", "matched", "prompt_tokens", "cached_tokens", "logprobs", "prompt_logprobs"}
-	{"event": "end", "id", "code", "message", "retryable", "deltas", "tokens", "t"}    t: monotonic seconds
+	{"event": "end", "id", "code", "message", "param", "retryable", "deltas", "tokens", "t"}    t: monotonic seconds
 	{"event": "health"|"info"|"loads"|"tokenizer", "code", "message", ...}
 	{"event": "load", "in_flight", "running", "waiting", "kv_usage"}    of an owner, at the end of a call
 
@@ -18,6 +19,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "engine/peer.h"
+#include "engine/sglang.h"
 #include "engine/vllm.h"
 #include "json/write.h"
 #include "net/loop.h"
@@ -160,6 +162,7 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	begin(&b, "end", c->id);
 	field(&b, "code", kp_str_c(kp_code_name(status->code)));
 	field(&b, "message", kp_str_c(status->msg));
+	field(&b, "param", kp_str_c(status->param));
 	kp_buf_printf(&b, ", \"retryable\": %s", retryable ? "true" : "false");
 	if (status->reason) {
 		field(&b, "reason", kp_str_c(status->reason));
@@ -218,52 +221,79 @@ static size_t make_prompt(kp_id *ids, uint64_t n, uint64_t salt)
 	return KP_MIN(n, (uint64_t)MAX_LIST);
 }
 
-static bool sampling_option(
-	kp_str word, struct kp_sampling *s, kp_id *stop, struct kp_logit_bias *bias)
+static bool float_option(kp_str word, struct kp_sampling *s)
 {
 	const struct {
 		const char *name;
-		uint32_t bit;
-	} known[] = { { "max_tokens", KP_SET_MAX_TOKENS }, { "temperature", KP_SET_TEMPERATURE },
-		{ "top_k", KP_SET_TOP_K }, { "seed", KP_SET_SEED }, { "logprobs", KP_SET_LOGPROBS },
+		enum kp_sampling_field bit;
+		double *field;
+	} known[] = { { "temperature", KP_SET_TEMPERATURE, &s->temperature },
+		{ "top_p", KP_SET_TOP_P, &s->top_p }, { "min_p", KP_SET_MIN_P, &s->min_p },
+		{ "frequency_penalty", KP_SET_FREQUENCY_PENALTY, &s->frequency_penalty },
+		{ "presence_penalty", KP_SET_PRESENCE_PENALTY, &s->presence_penalty },
+		{ "repetition_penalty", KP_SET_REPETITION_PENALTY, &s->repetition_penalty } };
+	for (size_t i = 0; i < KP_LEN(known); i++) {
+		if (number_option(word, known[i].name, known[i].field)) {
+			s->set |= (uint32_t)known[i].bit;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool int_option(kp_str word, struct kp_sampling *s)
+{
+	static const struct {
+		const char *name;
+		uint32_t bit; /* 0: always counts */
+	} known[] = { { "max_tokens", KP_SET_MAX_TOKENS }, { "top_k", KP_SET_TOP_K },
+		{ "seed", KP_SET_SEED }, { "logprobs", KP_SET_LOGPROBS },
 		{ "prompt_logprobs", KP_SET_PROMPT_LOGPROBS }, { "n", 0 }, { "min_tokens", 0 },
 		{ "ignore_eos", 0 } };
+	double d = 0;
+	size_t i = 0;
+	while (i < KP_LEN(known) && !number_option(word, known[i].name, &d)) {
+		i++;
+	}
+	if (i == KP_LEN(known)) {
+		return false;
+	}
+	s->set |= known[i].bit;
+	switch (i) {
+	case 0:
+		s->max_tokens = (uint32_t)d;
+		break;
+	case 1:
+		s->top_k = (int32_t)d;
+		break;
+	case 2:
+		s->seed = (int64_t)d;
+		break;
+	case 3:
+		s->logprobs = (int32_t)d;
+		break;
+	case 4:
+		s->prompt_logprobs = (int32_t)d;
+		break;
+	case 5:
+		s->n = (uint32_t)d;
+		break;
+	case 6:
+		s->min_tokens = (uint32_t)d;
+		break;
+	default:
+		s->ignore_eos = d != 0;
+		break;
+	}
+	return true;
+}
+
+static bool sampling_option(
+	kp_str word, struct kp_sampling *s, kp_id *stop, struct kp_logit_bias *bias)
+{
 	kp_str v;
 	double d = 0;
-	for (size_t i = 0; i < KP_LEN(known); i++) {
-		if (!number_option(word, known[i].name, &d)) {
-			continue;
-		}
-		s->set |= known[i].bit;
-		switch (i) {
-		case 0:
-			s->max_tokens = (uint32_t)d;
-			break;
-		case 1:
-			s->temperature = d;
-			break;
-		case 2:
-			s->top_k = (int32_t)d;
-			break;
-		case 3:
-			s->seed = (int64_t)d;
-			break;
-		case 4:
-			s->logprobs = (int32_t)d;
-			break;
-		case 5:
-			s->prompt_logprobs = (int32_t)d;
-			break;
-		case 6:
-			s->n = (uint32_t)d;
-			break;
-		case 7:
-			s->min_tokens = (uint32_t)d;
-			break;
-		default:
-			s->ignore_eos = d != 0;
-			break;
-		}
+	if (float_option(word, s) || int_option(word, s)) {
 		return true;
 	}
 	if (ids_option(word, "stop_ids", stop, &s->n_stop_ids)) {
@@ -614,16 +644,20 @@ static struct kp_engine *make_engine(int argc, char **argv)
 {
 	uint64_t vocab = 0;
 	kp_str id = KP_STR_NULL, endpoint = KP_STR_NULL, dir = KP_STR_NULL, name;
+	kp_str protocol = KP_S("vllm");
 	for (int i = 2; i < argc; i++) {
 		kp_str word = kp_str_c(argv[i]);
 		if (!count_option(word, "vocab", &vocab) && !option(word, "id", &id) &&
-			!option(word, "endpoint", &endpoint) && !option(word, "tls", &dir)) {
+			!option(word, "endpoint", &endpoint) && !option(word, "tls", &dir) &&
+			!option(word, "protocol", &protocol)) {
 			die("not an option:", argv[i]);
 		}
 	}
 	if (!id.n) {
 		const struct kp_engine_opts o = { .vocab_size = (uint32_t)vocab };
-		return kp_engine_vllm_create(loop, argv[1], &o);
+		return kp_str_eq(protocol, KP_S("sglang"))
+			       ? kp_engine_sglang_create(loop, argv[1], &o)
+			       : kp_engine_vllm_create(loop, argv[1], &o);
 	}
 	kp_str_split(&endpoint, ',', &name);
 	char *engine_name = kp_str_z(name);

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct kp_protocol *const protocols[] = { &kp_vllm_protocol };
+static const struct kp_protocol *const protocols[] = { &kp_vllm_protocol, &kp_sglang_protocol };
 
 static void generate(const struct kp_protocol *p, kp_str bytes)
 {

@@ -14,13 +14,13 @@ import subprocess
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, unknown_fields
-from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2
+from smg_grpc_proto.generated import common_pb2, sglang_scheduler_pb2, vllm_engine_pb2
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 OMITTED = pathlib.Path(__file__).with_name("omitted.txt")
 FIELD = descriptor_pb2.FieldDescriptorProto
-FOLDERS = ["smg", "vllm"]  # of proto/; what others import first
-THEIRS = [common_pb2, vllm_engine_pb2]
+FOLDERS = ["smg", "sglang", "vllm"]  # of proto/; what others import first
+THEIRS = [common_pb2, sglang_scheduler_pb2, vllm_engine_pb2]
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def omitted(ours, theirs):
 
 
 def test_ours_is_theirs(ours, theirs):
-    assert len(Index(ours).messages) > 20
+    assert len(Index(ours).messages) > 45
     assert differences(ours, theirs) == []
 
 
@@ -228,7 +228,9 @@ def fill(message, known):
         if ours is None or (oneof and message.WhichOneof(oneof.name)):
             continue
         if field.message_type and field.message_type.GetOptions().map_entry:
-            getattr(message, field.name).update({-1: 0.5, 49151: -100.0})
+            text = field.message_type.fields_by_name["key"].type == FIELD.TYPE_STRING
+            key = str if text else int
+            getattr(message, field.name).update({key(-1): 0.5, key(49151): -100.0})
         elif field.message_type and field.is_repeated:
             for _ in range(2):
                 fill(getattr(message, field.name).add(), ours.message_type)
@@ -268,4 +270,4 @@ def test_their_bytes_survive_our_decoder(ours):
             assert back.SerializeToString(deterministic=True) == wire, name
             assert not list(unknown(back)), name
             seen += bool(wire)
-    assert seen > 15
+    assert seen > 35
