@@ -1,6 +1,6 @@
 /* DESIGN: a table of names; a request's fault is the first that applies, in the order told in sim.h. The file is looked at (one stat) when a request comes,
    so a running engine can be made to fail and to recover. */
-#include "sim.h"
+#include "protocol.h"
 #include "base/fs.h"
 
 #include <sys/stat.h>
@@ -23,6 +23,7 @@ static const struct {
 	{ "wrong-proto", KP_SIM_WRONG_PROTO, 0 },
 	{ "empty", KP_SIM_EMPTY, 0 },
 	{ "extra", KP_SIM_EXTRA, 0 },
+	{ "error", KP_SIM_ERROR, 1 },
 	{ "slow-drip", KP_SIM_SLOW_DRIP, 1000 },
 	{ "unhealthy", KP_SIM_UNHEALTHY, 0 },
 	{ "bad-digest", KP_SIM_BAD_DIGEST, 0 },
@@ -181,8 +182,8 @@ static bool first_of(
 	return false;
 }
 
-struct kp_sim_fault kp_sim_fault_of(struct kp_sim_control *f,
-	const Vllm__Grpc__Engine__GenerateRequest *r, const grpc_metadata_array *metadata)
+struct kp_sim_fault kp_sim_fault_of(struct kp_sim_control *f, const struct kp_sim_request *r,
+	const grpc_metadata_array *metadata)
 {
 	struct kp_sim_fault fault = { 0 };
 	struct kp_err ignored = KP_ERR_INIT;
@@ -196,14 +197,10 @@ struct kp_sim_fault kp_sim_fault_of(struct kp_sim_control *f,
 			return fault;
 		}
 	}
-	bool has_text = r->input_case == VLLM__GRPC__ENGINE__GENERATE_REQUEST__INPUT_TOKENIZED &&
-			r->tokenized;
-	if (in_text(kp_str_c(r->request_id), &fault) ||
-		(has_text && in_text(kp_str_c(r->tokenized->original_text), &fault))) {
+	if (in_text(kp_str_c(r->id), &fault) || in_text(kp_str_c(r->text), &fault)) {
 		return fault;
 	}
-	const Vllm__Grpc__Engine__SamplingParams *p = r->sampling_params;
-	uint32_t max_tokens = p && p->has_max_tokens_case ? p->max_tokens : 0;
+	uint32_t max_tokens = r->has_max_tokens ? r->max_tokens : 0;
 	if (!first_of(f->from_file, f->n_from_file, max_tokens, &fault)) {
 		(void)first_of(f->fixed, f->n_fixed, max_tokens, &fault);
 	}

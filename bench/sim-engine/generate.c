@@ -1,11 +1,11 @@
 /* DESIGN: Generate. A call waits until its time to first token has passed, then makes one token per choice and tick (or, with itl 0, whenever the last message
-   has gone out), and sends at most one message at a time, as vLLM's servicer sends them: per choice a chunk with what was made since its last chunk, right
-   after the chunk that ends it one `complete` with the ids of that chunk once more; without `stream`, one `complete` per choice at the end.
+   has gone out), and sends at most one message at a time, as the engines' servicers send them: per choice a chunk with what was made since its last chunk,
+   right after the chunk that ends it one `complete` with the ids of that chunk once more; without `stream`, one `complete` per choice at the end.
 
    If the client is slow, the tokens made meanwhile leave in one chunk, so nothing is queued but two counters per choice.
 
    A call is in one list (waiting, running or slow) until it is finished or cancelled. */
-#include "sim.h"
+#include "protocol.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -17,29 +17,21 @@ struct choice {
 	uint32_t made, sent, last; /* last: ids in the last chunk */
 	const char *finish;        /* NULL: goes on */
 	uint32_t matched;
-	bool has_matched, is_complete;
+	bool has_matched, is_model_end, is_complete;
 };
 
 struct gen {
 	struct kp_sim_rpc rpc;
 	struct kp_list link;
-	Vllm__Grpc__Engine__GenerateRequest *req;
+	const struct kp_sim_protocol *protocol;
+	struct kp_sim_request req;
 	struct kp_sim_model model;
 	struct kp_sim_fault fault;
 	int64_t start_ns, next_ns; /* next_ns: of a slow one */
 	uint32_t n, n_complete, max_tokens, next_choice, total_sent, unflushed;
-	bool is_waiting, is_hung, was_empty;
+	bool is_waiting, is_hung, was_empty, is_aborted;
 	struct choice choices[];
 };
-
-static const Vllm__Grpc__Engine__SamplingParams *params_of(const struct gen *g)
-{
-	static Vllm__Grpc__Engine__SamplingParams none;
-	if (!none.base.descriptor) {
-		vllm__grpc__engine__sampling_params__init(&none);
-	}
-	return g->req->sampling_params ? g->req->sampling_params : &none;
-}
 
 /* --- tokens -------------------------------------------------------------------------------------------------------- */
 
@@ -47,9 +39,8 @@ static const Vllm__Grpc__Engine__SamplingParams *params_of(const struct gen *g)
 static bool is_end(const struct gen *g, uint32_t position)
 {
 	const struct kp_sim_opts *o = g->rpc.sim->opts;
-	const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
-	return o->stop_after && o->n_eos && !p->ignore_eos &&
-	       position + 1 == KP_MAX(o->stop_after, p->min_tokens + 1);
+	return o->stop_after && o->n_eos && !g->req.ignore_eos &&
+	       position + 1 == KP_MAX(o->stop_after, g->req.min_tokens + 1);
 }
 
 static uint32_t token_at(const struct gen *g, uint32_t choice, uint32_t position)
@@ -73,21 +64,22 @@ static uint32_t token_at(const struct gen *g, uint32_t choice, uint32_t position
 static void make_token(struct gen *g, uint32_t i)
 {
 	struct choice *c = &g->choices[i];
-	const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
+	const struct kp_sim_request *r = &g->req;
 	if (c->finish) {
 		return;
 	}
 	uint32_t id = token_at(g, i, c->made);
 	bool ends = is_end(g, c->made);
+	c->is_model_end = ends;
+	c->matched = id;
 	c->made++;
 	g->rpc.sim->used_tokens++;
-	for (size_t k = 0; k < p->n_stop_token_ids && c->made > p->min_tokens && !ends; k++) {
-		if (p->stop_token_ids[k] == id) {
-			ends = c->has_matched = true;
-			c->matched = id;
-		}
+	for (size_t k = 0; k < r->n_stop_ids && c->made > r->min_tokens && !ends; k++) {
+		ends = c->has_matched = r->stop_ids[k] == id;
 	}
-	if (ends) {
+	if (g->fault.kind == KP_SIM_ERROR && c->made >= g->fault.k) {
+		c->finish = "error";
+	} else if (ends) {
 		c->finish = "stop";
 	} else if (c->made == g->max_tokens) {
 		c->finish = "length";
@@ -103,83 +95,24 @@ static void make_all(struct gen *g)
 
 /* --- messages ------------------------------------------------------------------------------------------------------ */
 
-/* The chosen token first, then others, at most k in all, as the servicer cuts it. */
-static Vllm__Grpc__Engine__TopLogProbs *make_top(
-	struct kp_arena *a, const struct gen *g, uint32_t id, uint32_t position, uint32_t k)
+/* Of n ids from a position on, with the k likeliest of each: the chosen one, then others. */
+static struct kp_sim_logprobs *make_logprobs(
+	struct kp_arena *a, const struct gen *g, uint32_t *ids, uint32_t first, size_t n, int32_t k)
 {
-	Vllm__Grpc__Engine__TopLogProbs *t = kp_arena_new(a, Vllm__Grpc__Engine__TopLogProbs);
-	vllm__grpc__engine__top_log_probs__init(t);
-	t->n_values = t->n_token_ids = k;
-	t->values = kp_arena_xalloc(a, k * sizeof(float) + 1);
-	t->token_ids = kp_arena_xalloc(a, k * sizeof(uint32_t) + 1);
-	float logprob = kp_sim_logprob(&g->model, id, position);
-	for (uint32_t i = 0; i < k; i++) {
-		t->token_ids[i] = (id + i) % g->model.vocab;
-		t->values[i] = i == 0 ? logprob : -4.0f - (float)i;
-	}
-	return t;
-}
-
-static Vllm__Grpc__Engine__TopLogProbs **make_tops(struct kp_arena *a, const struct gen *g,
-	const uint32_t *ids, uint32_t first, size_t n, uint32_t k)
-{
-	Vllm__Grpc__Engine__TopLogProbs **tops = kp_arena_xalloc(a, n * sizeof(*tops) + 1);
-	for (uint32_t i = 0; i < n; i++) {
-		tops[i] = make_top(a, g, ids[i], first + i, k);
-	}
-	return tops;
-}
-
-static Vllm__Grpc__Engine__OutputLogProbs *output_logprobs(
-	struct kp_arena *a, const struct gen *g, uint32_t *ids, uint32_t first, size_t n)
-{
-	const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
-	if (!p->has_logprobs_case || n == 0) {
+	if (k < 0 || n == 0) {
 		return NULL;
 	}
-	Vllm__Grpc__Engine__OutputLogProbs *l = kp_arena_new(a, Vllm__Grpc__Engine__OutputLogProbs);
-	vllm__grpc__engine__output_log_probs__init(l);
-	l->n_token_ids = l->n_token_logprobs = n;
-	l->token_ids = ids;
-	l->token_logprobs = kp_arena_xalloc(a, n * sizeof(float));
+	struct kp_sim_logprobs *l = kp_arena_new(a, struct kp_sim_logprobs);
+	*l = (struct kp_sim_logprobs){ .ids = ids, .n = n, .k = (size_t)k };
+	l->values = kp_arena_xalloc(a, n * sizeof(float));
+	l->top_ids = kp_arena_xalloc(a, n * l->k * sizeof(uint32_t) + 1);
+	l->top_values = kp_arena_xalloc(a, n * l->k * sizeof(float) + 1);
 	for (uint32_t i = 0; i < n; i++) {
-		l->token_logprobs[i] = kp_sim_logprob(&g->model, ids[i], first + i);
-	}
-	if (p->logprobs > 0) {
-		l->n_top_logprobs = n;
-		l->top_logprobs = make_tops(a, g, ids, first, n, (uint32_t)p->logprobs);
-	}
-	return l;
-}
-
-static Vllm__Grpc__Engine__InputLogProbs *input_logprobs(struct kp_arena *a, const struct gen *g)
-{
-	const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
-	if (!p->has_prompt_logprobs_case) {
-		return NULL;
-	}
-	size_t n = g->req->tokenized->n_input_ids;
-	uint32_t *ids = g->req->tokenized->input_ids;
-	Vllm__Grpc__Engine__InputLogProbs *l = kp_arena_new(a, Vllm__Grpc__Engine__InputLogProbs);
-	vllm__grpc__engine__input_log_probs__init(l);
-	l->n_token_ids = l->n_token_logprobs = n;
-	l->token_ids = ids;
-	l->token_logprobs = kp_arena_xalloc(a, n * sizeof(*l->token_logprobs));
-	for (uint32_t i = 0; i < n; i++) {
-		Vllm__Grpc__Engine__InputTokenLogProb *t =
-			kp_arena_new(a, Vllm__Grpc__Engine__InputTokenLogProb);
-		vllm__grpc__engine__input_token_log_prob__init(t);
-		if (i > 0) {
-			t->has_value_case =
-				VLLM__GRPC__ENGINE__INPUT_TOKEN_LOG_PROB__HAS_VALUE_VALUE;
-			t->value = kp_sim_logprob(&g->model, ids[i], i);
+		l->values[i] = kp_sim_logprob(&g->model, ids[i], first + i);
+		for (uint32_t j = 0; j < l->k; j++) {
+			l->top_ids[i * l->k + j] = (ids[i] + j) % g->model.vocab;
+			l->top_values[i * l->k + j] = j == 0 ? l->values[i] : -4.0f - (float)j;
 		}
-		l->token_logprobs[i] = t;
-	}
-	if (p->prompt_logprobs > 0) {
-		l->n_top_logprobs = n;
-		l->top_logprobs = make_tops(a, g, ids, 0, n, (uint32_t)p->prompt_logprobs);
-		l->top_logprobs[0]->n_values = l->top_logprobs[0]->n_token_ids = 0;
 	}
 	return l;
 }
@@ -204,71 +137,63 @@ static struct kp_arena *message_arena(void)
 	return a;
 }
 
-static grpc_byte_buffer *chunk_message(struct gen *g, uint32_t i)
+/* The last n ids of a choice. */
+static struct kp_sim_part part_of(struct gen *g, uint32_t i, uint32_t n, bool with_prompt)
 {
 	struct kp_arena *a = message_arena();
+	const struct choice *c = &g->choices[i];
+	uint32_t from = c->made - n;
+	struct kp_sim_part p = { .arena = a,
+		.request = &g->req,
+		.choice = i,
+		.made = c->made,
+		.cached = g->rpc.sim->opts->cached,
+		.ids = ids_of(a, g, i, from, c->made),
+		.n_ids = n,
+		.finish = c->finish,
+		.has_matched = c->has_matched,
+		.is_model_end = c->is_model_end,
+		.matched = c->matched };
+	p.output = make_logprobs(a, g, p.ids, from, n, g->req.logprobs);
+	if (with_prompt) {
+		p.prompt = make_logprobs(
+			a, g, kp_unconst(g->req.ids), 0, g->req.n_ids, g->req.prompt_logprobs);
+	}
+	return p;
+}
+
+static grpc_byte_buffer *chunk_message(struct gen *g, uint32_t i)
+{
 	struct choice *c = &g->choices[i];
-	Vllm__Grpc__Engine__GenerateStreamChunk m;
-	Vllm__Grpc__Engine__GenerateResponse r;
-	vllm__grpc__engine__generate_stream_chunk__init(&m);
-	vllm__grpc__engine__generate_response__init(&r);
 	uint32_t n = c->made - c->sent;
-	m.index = g->fault.kind == KP_SIM_BAD_CHOICE && c->made > g->fault.k ? g->n : i;
-	m.token_ids = ids_of(a, g, i, c->sent, c->made);
-	m.n_token_ids = n;
-	m.prompt_tokens = (uint32_t)g->req->tokenized->n_input_ids;
-	m.completion_tokens = n;
-	m.cached_tokens = g->rpc.sim->opts->cached;
-	m.output_logprobs = output_logprobs(a, g, m.token_ids, c->sent, n);
-	m.input_logprobs = c->sent == 0 ? input_logprobs(a, g) : NULL;
-	r.response_case = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__RESPONSE_CHUNK;
-	r.chunk = &m;
+	struct kp_sim_part p = part_of(g, i, n, c->sent == 0);
+	if (g->fault.kind == KP_SIM_BAD_CHOICE && c->made > g->fault.k) {
+		p.choice = g->n;
+	}
 	c->last = n;
 	c->sent = c->made;
 	g->total_sent += n;
-	return kp_sim_pack(&r.base);
+	return g->protocol->chunk(&p);
 }
 
 static grpc_byte_buffer *complete_message(struct gen *g, uint32_t i)
 {
-	struct kp_arena *a = message_arena();
 	struct choice *c = &g->choices[i];
-	char text[8];
-	Vllm__Grpc__Engine__GenerateComplete m;
-	Vllm__Grpc__Engine__GenerateResponse r;
-	vllm__grpc__engine__generate_complete__init(&m);
-	vllm__grpc__engine__generate_response__init(&r);
-	uint32_t n = g->req->stream ? c->last : c->made;
-	m.index = i;
-	m.output_ids = ids_of(a, g, i, c->made - n, c->made);
-	m.n_output_ids = n;
-	m.finish_reason = text;
-	memcpy(text, c->finish, strlen(c->finish) + 1);
-	m.prompt_tokens = (uint32_t)g->req->tokenized->n_input_ids;
-	m.completion_tokens = n;
-	m.cached_tokens = g->rpc.sim->opts->cached;
-	m.output_logprobs = output_logprobs(a, g, m.output_ids, c->made - n, n);
-	m.input_logprobs = input_logprobs(a, g);
-	if (c->has_matched) {
-		m.matched_stop_case =
-			VLLM__GRPC__ENGINE__GENERATE_COMPLETE__MATCHED_STOP_MATCHED_TOKEN_ID;
-		m.matched_token_id = c->matched;
-	}
-	r.response_case = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__RESPONSE_COMPLETE;
-	r.complete = &m;
+	uint32_t n = g->req.stream ? c->last : c->made;
+	struct kp_sim_part p = part_of(g, i, n, true);
 	c->is_complete = true;
 	g->n_complete++;
-	if (!g->req->stream) {
+	if (!g->req.stream) {
 		g->total_sent += n;
 	}
-	return kp_sim_pack(&r.base);
+	return g->protocol->complete(&p);
 }
 
 /* --- the life of a call -------------------------------------------------------------------------------------------- */
 
 static kp_str id_of(const struct gen *g)
 {
-	return kp_str_c(g->req->request_id);
+	return kp_str_c(g->req.id);
 }
 
 /* Out of its list: it makes no more tokens. */
@@ -284,7 +209,7 @@ static void retire(struct gen *g)
 	} else {
 		s->n_running--;
 	}
-	s->used_tokens -= g->req->tokenized->n_input_ids;
+	s->used_tokens -= g->req.n_ids;
 	for (uint32_t i = 0; i < g->n; i++) {
 		s->used_tokens -= g->choices[i].made;
 	}
@@ -302,7 +227,7 @@ static void finish(
 /* True when the fault took the place of the next message. */
 static bool go_wrong(struct gen *g)
 {
-	if (g->fault.kind == KP_SIM_NO_FAULT || (g->req->stream && g->total_sent < g->fault.k)) {
+	if (g->fault.kind == KP_SIM_NO_FAULT || (g->req.stream && g->total_sent < g->fault.k)) {
 		return false;
 	}
 	switch (g->fault.kind) {
@@ -341,6 +266,7 @@ static bool go_wrong(struct gen *g)
 	case KP_SIM_GARBAGE_IDS:
 	case KP_SIM_BAD_CHOICE:
 	case KP_SIM_EXTRA:
+	case KP_SIM_ERROR:
 	case KP_SIM_SLOW_DRIP:
 	case KP_SIM_UNHEALTHY:
 	case KP_SIM_BAD_DIGEST:
@@ -390,12 +316,16 @@ static void pump(struct gen *g)
 		go_wrong(g)) {
 		return;
 	}
+	if (g->is_aborted && g->protocol->abort_code != GRPC_STATUS_OK) {
+		finish(g, NULL, g->protocol->abort_code, "Request aborted");
+		return;
+	}
 	if (g->n_complete == g->n) { /* EXTRA */
 		g->choices[0].made++;
 		finish(g, chunk_message(g, 0), GRPC_STATUS_OK, "");
 		return;
 	}
-	if (!g->req->stream) {
+	if (!g->req.stream) {
 		for (uint32_t i = 0; i < g->n; i++) {
 			while (!is_paced(g) && !g->choices[i].finish) {
 				make_token(g, i);
@@ -438,30 +368,27 @@ static void destroy(struct kp_sim_rpc *r)
 {
 	struct gen *g = KP_CONTAINER(r, struct gen, rpc);
 	retire(g);
-	vllm__grpc__engine__generate_request__free_unpacked(g->req, NULL);
+	g->protocol->free(g->req.message);
 	kp_mem_free(g);
 }
 
 static void log_start(struct gen *g)
 {
-	const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
-	bool has_ids = g->req->input_case == VLLM__GRPC__ENGINE__GENERATE_REQUEST__INPUT_TOKENIZED;
-	const Vllm__Grpc__Engine__TokenizedInput *in = has_ids ? g->req->tokenized : NULL;
+	const struct kp_sim_request *r = &g->req;
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 16 << 20);
-	if (g->rpc.sim->opts->log_ids && in) {
+	if (g->rpc.sim->opts->log_ids && r->has_ids) {
 		kp_buf_lit(&b, ",\"ids\":[");
-		for (size_t i = 0; i < in->n_input_ids; i++) {
-			kp_buf_printf(&b, "%s%u", i ? "," : "", in->input_ids[i]);
+		for (size_t i = 0; i < r->n_ids; i++) {
+			kp_buf_printf(&b, "%s%u", i ? "," : "", r->ids[i]);
 		}
 		kp_buf_addc(&b, ']');
 	}
 	const char *ids = kp_buf_cstr(&b);
 	kp_sim_log(g->rpc.sim, "start", id_of(g),
-		",\"prompt_tokens\":%zu,\"max_tokens\":%u,\"n\":%u,\"stream\":%s,\"fault\":\"%s\"%s",
-		in ? in->n_input_ids : 0, p->has_max_tokens_case ? p->max_tokens : 0, g->n,
-		g->req->stream ? "true" : "false", kp_sim_fault_name(g->fault.kind),
-		ids ? ids : "");
+		",\"protocol\":\"%s\",\"prompt_tokens\":%zu,\"max_tokens\":%u,\"n\":%u,\"stream\":%s,\"fault\":\"%s\"%s",
+		g->protocol->name, r->n_ids, r->max_tokens, g->n, r->stream ? "true" : "false",
+		kp_sim_fault_name(g->fault.kind), ids ? ids : "");
 }
 
 /* Refuses, or puts the call into the waiting list. */
@@ -472,47 +399,41 @@ static void admit(struct gen *g)
 	if (g->fault.kind == KP_SIM_REFUSE) {
 		finish(g, NULL, GRPC_STATUS_UNAVAILABLE, "sim-engine: refused on demand");
 	} else if (g->fault.kind == KP_SIM_EXHAUSTED) {
-		finish(g, NULL, GRPC_STATUS_RESOURCE_EXHAUSTED, "sim-engine: exhausted on demand");
+		finish(g, NULL, g->protocol->full_code, g->protocol->full_text);
 	} else if (g->fault.kind == KP_SIM_INVALID) {
 		finish(g, NULL, GRPC_STATUS_INVALID_ARGUMENT, "sim-engine: invalid on demand");
-	} else if (kp_sim_check(s->opts, g->req, &err) < 0) {
+	} else if (g->protocol->check(s->opts, &g->req, &err) < 0) {
 		finish(g, NULL, GRPC_STATUS_INVALID_ARGUMENT, err.msg);
 	} else {
-		const Vllm__Grpc__Engine__SamplingParams *p = params_of(g);
-		uint32_t room = s->opts->max_context - (uint32_t)g->req->tokenized->n_input_ids;
+		const struct kp_sim_request *r = &g->req;
+		uint32_t room = s->opts->max_context - (uint32_t)g->req.n_ids;
 		uint32_t most = KP_MIN(room, (uint32_t)MAX_OUTPUT);
-		g->max_tokens = p->has_max_tokens_case ? KP_MIN(p->max_tokens, most) : most;
-		g->model = kp_sim_model_of(s->opts, g->req);
+		g->max_tokens = r->has_max_tokens ? KP_MIN(r->max_tokens, most) : most;
+		g->model = kp_sim_model_of(s->opts, r);
 		g->start_ns = kp_now_ns() + s->control.ttft_ns;
 		g->is_waiting = true;
 		s->n_waiting++;
-		s->used_tokens += g->req->tokenized->n_input_ids;
+		s->used_tokens += g->req.n_ids;
 		kp_list_push(&s->waiting, &g->link);
 	}
 }
 
-void kp_sim_generate(struct kp_sim *s, grpc_call *call, grpc_metadata_array metadata, kp_str bytes)
+void kp_sim_generate(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
+	grpc_metadata_array metadata, kp_str bytes)
 {
-	Vllm__Grpc__Engine__GenerateRequest *req = vllm__grpc__engine__generate_request__unpack(
-		NULL, bytes.n, (const uint8_t *)bytes.p);
-	bool is_readable = req != NULL;
-	if (!req) { /* an empty one in its place */
-		req = vllm__grpc__engine__generate_request__unpack(NULL, 0, NULL);
-		KP_BUG_ON(!req);
-	}
-	uint32_t n = req->sampling_params && req->sampling_params->n > 1
-			     ? KP_MIN(req->sampling_params->n, 1024u)
-			     : 1;
+	struct kp_sim_request req = p->read(bytes);
+	uint32_t n = KP_MIN(req.n, 1024u);
 	struct gen *g = kp_xcalloc(1, sizeof(*g) + n * sizeof(g->choices[0]));
 	g->rpc.on_sent = on_sent;
 	g->rpc.on_cancelled = on_cancelled;
 	g->rpc.destroy = destroy;
+	g->protocol = p;
 	g->req = req;
 	g->n = n;
 	kp_sim_rpc_init(&g->rpc, s, call, metadata);
-	g->fault = kp_sim_fault_of(&s->control, req, &metadata);
+	g->fault = kp_sim_fault_of(&s->control, &g->req, &metadata);
 	log_start(g);
-	if (is_readable) {
+	if (req.message) {
 		admit(g);
 	} else {
 		finish(g, NULL, GRPC_STATUS_INTERNAL, "Exception deserializing request!");
@@ -584,18 +505,20 @@ int64_t kp_sim_advance(struct kp_sim *s, int64_t now_ns)
 	return wake;
 }
 
-/* Abort: what the choices have so far is their end. */
+/* Abort: what the choices have so far is their end, or a status is. */
 static void abort_in(struct kp_list *list, kp_str request_id)
 {
 	kp_list_each_safe (node, list) {
 		struct gen *g = KP_CONTAINER(node, struct gen, link);
-		if (kp_str_eq(id_of(g), request_id)) {
-			for (uint32_t i = 0; i < g->n; i++) {
-				g->choices[i].finish =
-					g->choices[i].finish ? g->choices[i].finish : "abort";
-			}
-			pump(g);
+		if (!kp_str_eq(id_of(g), request_id)) {
+			continue;
 		}
+		for (uint32_t i = 0; i < g->n; i++) {
+			g->choices[i].finish =
+				g->choices[i].finish ? g->choices[i].finish : "abort";
+		}
+		g->is_aborted = true;
+		pump(g);
 	}
 }
 

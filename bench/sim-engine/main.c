@@ -1,5 +1,5 @@
 /* DESIGN: builds the engine from its options, prints "ready on ADDR", serves until SIGTERM or SIGINT, takes everything down. */
-#include "sim.h"
+#include "protocol.h"
 #include "base/clock.h"
 #include "base/mem.h"
 

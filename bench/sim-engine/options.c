@@ -31,11 +31,14 @@ enum opt {
 	OPT_LOG,
 	OPT_LOG_IDS,
 	OPT_MAX_STREAMS,
+	OPT_PROTOCOL,
 };
 
 static const struct kp_option table[] = {
 	{ "listen", OPT_LISTEN, "ADDR",
 		"address to serve on (127.0.0.1:50051; port 0: any, see the first line of output)" },
+	{ "protocol", OPT_PROTOCOL, "NAME",
+		"vllm, sglang or both: what it speaks on that port (both)" },
 	{ "ttft-ms", OPT_TTFT, "MS", "time to first token (0)" },
 	{ "itl-ms", OPT_ITL, "MS",
 		"time between tokens, one common step for all requests, not below 1; 0: as fast as it can (0)" },
@@ -74,6 +77,7 @@ static void help(void)
 	kp_options_help(table, KP_LEN(table));
 	kp_buf_lit(&b,
 		"FAULT is NAME[:K][@M], K the number of tokens before it happens (slow-drip: milliseconds), M: only requests with max_tokens M.\n"
+		"Each does the same in every protocol, said in the protocol's way (SGLang has no RESOURCE_EXHAUSTED for exhausted, no finish_reason for error).\n"
 		"A request chooses its own by metadata `x-sim-fault: NAME[:K]`, or by \"sim-fault.NAME[.K]\" in request_id or original_text.\n"
 		"NAME: ");
 	kp_sim_fault_names(&b);
@@ -130,6 +134,21 @@ static int read_tokens(const char *path, struct kp_sim_opts *o, struct kp_err *e
 	}
 	return o->n_tokens ? 0
 			   : kp_err_set(err, KP_INVALID_ARGUMENT, "read tokens `%s`: no ids", path);
+}
+
+static int read_protocol(kp_str name, unsigned *ret, struct kp_err *err)
+{
+	if (kp_str_eq(name, KP_S("both"))) {
+		*ret = KP_SIM_VLLM | KP_SIM_SGLANG;
+	} else if (kp_str_eq(name, KP_S("vllm"))) {
+		*ret = KP_SIM_VLLM;
+	} else if (kp_str_eq(name, KP_S("sglang"))) {
+		*ret = KP_SIM_SGLANG;
+	} else {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"read --protocol `%" KP_FMT "`: not vllm, sglang or both", KP_ARG(name));
+	}
+	return 0;
 }
 
 static int apply(void *ctx, const struct kp_option *opt, const char *z, struct kp_err *err)
@@ -198,6 +217,8 @@ static int apply(void *ctx, const struct kp_option *opt, const char *z, struct k
 	case OPT_LOG_IDS:
 		o->log_ids = true;
 		return 0;
+	case OPT_PROTOCOL:
+		return read_protocol(kp_str_c(z), &o->protocols, err);
 	case OPT_MAX_STREAMS:
 		return kp_option_u32(opt, z, 0, INT32_MAX, &o->max_streams, err);
 	}
@@ -208,6 +229,7 @@ int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err
 {
 	struct kp_sim_opts *o = ret;
 	*o = (struct kp_sim_opts){ .listen = "127.0.0.1:50051",
+		.protocols = KP_SIM_VLLM | KP_SIM_SGLANG,
 		.vocab = 32000,
 		.max_context = 131072,
 		.model = "sim",

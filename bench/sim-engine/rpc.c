@@ -3,7 +3,7 @@
    lives in struct kp_sim_rpc until the batch is over.
 
    Some requests for new calls of each method are posted in advance, so that a burst of calls does not wait for this thread between one and the next. */
-#include "sim.h"
+#include "protocol.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -128,6 +128,7 @@ void kp_sim_finish(
 struct acceptor {
 	struct kp_sim_tag tag;
 	struct kp_sim *sim;
+	const struct kp_sim_protocol *protocol; /* NULL: of unknown methods */
 	const struct kp_sim_method *method;
 	void *registered;
 	grpc_call *call;
@@ -174,7 +175,7 @@ static void on_accept(struct kp_sim_tag *t, bool ok)
 		}
 		grpc_byte_buffer_destroy(a->payload);
 	}
-	a->method->begin(a->sim, a->call, a->metadata,
+	a->method->begin(a->sim, a->protocol, a->call, a->metadata,
 		kp_str_n(GRPC_SLICE_START_PTR(bytes), GRPC_SLICE_LENGTH(bytes)));
 	grpc_slice_unref(bytes);
 	post(a);
@@ -202,16 +203,55 @@ static void make_server(struct kp_sim *s)
 	grpc_server_register_completion_queue(s->server, s->cq, NULL);
 }
 
+/* One method of a protocol, or (NULL) all that are no protocol's. */
+struct served {
+	const struct kp_sim_protocol *protocol;
+	const struct kp_sim_method *method;
+	void *registered;
+};
+
+static size_t list_methods(const struct kp_sim *s, struct served *list, size_t max)
+{
+	static const struct kp_sim_method unknown = { NULL, kp_sim_unknown };
+	const struct kp_sim_protocol *const protocols[] = {
+		s->opts->protocols & KP_SIM_VLLM ? &kp_sim_vllm : NULL,
+		s->opts->protocols & KP_SIM_SGLANG ? &kp_sim_sglang : NULL,
+	};
+	size_t n = 0;
+	for (size_t p = 0; p < KP_LEN(protocols); p++) {
+		for (size_t i = 0; protocols[p] && protocols[p]->methods[i].path; i++) {
+			KP_BUG_ON(n + 1 == max);
+			list[n++] =
+				(struct served){ protocols[p], &protocols[p]->methods[i], NULL };
+		}
+	}
+	list[n++] = (struct served){ NULL, &unknown, NULL };
+	return n;
+}
+
+static void accept_calls(struct kp_sim *s, const struct served *m)
+{
+	for (int k = 0; k < POSTED; k++) {
+		struct acceptor *a = kp_new(struct acceptor);
+		a->tag.fn = on_accept;
+		a->sim = s;
+		a->protocol = m->protocol;
+		a->method = m->method;
+		a->registered = m->registered;
+		post(a);
+	}
+}
+
 int kp_sim_listen(struct kp_sim *s, int *ret_port, struct kp_err *err)
 {
-	void *registered[16];
-	KP_BUG_ON(kp_sim_n_methods > KP_LEN(registered));
+	struct served list[32];
+	size_t n = list_methods(s, list, KP_LEN(list));
 	make_server(s);
-	for (size_t i = 0; i < kp_sim_n_methods; i++) {
-		const char *path = kp_sim_methods[i].path;
-		registered[i] = path ? grpc_server_register_method(s->server, path, NULL,
-					       GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0)
-				     : NULL;
+	for (size_t i = 0; i < n; i++) {
+		const char *path = list[i].method->path;
+		list[i].registered = path ? grpc_server_register_method(s->server, path, NULL,
+						    GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0)
+					  : NULL;
 	}
 	grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
 	int port = grpc_server_add_http2_port(s->server, s->opts->listen, creds);
@@ -221,15 +261,8 @@ int kp_sim_listen(struct kp_sim *s, int *ret_port, struct kp_err *err)
 			s->opts->listen);
 	}
 	grpc_server_start(s->server);
-	for (size_t i = 0; i < kp_sim_n_methods; i++) {
-		for (int k = 0; k < POSTED; k++) {
-			struct acceptor *a = kp_new(struct acceptor);
-			a->tag.fn = on_accept;
-			a->sim = s;
-			a->method = &kp_sim_methods[i];
-			a->registered = registered[i];
-			post(a);
-		}
+	for (size_t i = 0; i < n; i++) {
+		accept_calls(s, &list[i]);
 	}
 	*ret_port = port;
 	return 0;

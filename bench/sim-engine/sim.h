@@ -1,26 +1,28 @@
-/* sim-engine: an engine without a model, for tests and benchmarks. It speaks vllm.grpc.engine over gRPC core's server API and sends token ids that are a
-   function of prompt, seed and position, at a set pace, or goes wrong in a chosen way.
+/* sim-engine: an engine without a model, for tests and benchmarks. It speaks vllm.grpc.engine and sglang.grpc.scheduler over gRPC core's server API, on one
+   port, and sends token ids that are a function of prompt, seed and position, at a set pace, or goes wrong in a chosen way.
 
    One thread: a completion queue of kind `next`, drained until the next tick (with the callback kind nothing polls the sockets in this build). All state
-   belongs to it. Protobuf-c packs and unpacks everything, so that it is a check on the gateway's own codec and not a copy of it. */
+   belongs to it. Protobuf-c packs and unpacks everything, so that it is a check on the gateway's own codec and not a copy of it.
+
+   What a protocol says is in its file (vllm.c, sglang.c), as struct kp_sim_protocol (protocol.h); everything else knows none. */
 #ifndef KP_BENCH_SIM_H
 #define KP_BENCH_SIM_H
 
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/list.h"
-#include "vllm/vllm_engine.pb-c.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
+#include <protobuf-c/protobuf-c.h>
 
 /* --- faults (fault.c) ---------------------------------------------------------------------------------------------- */
 
 enum kp_sim_fault_kind {
 	KP_SIM_NO_FAULT = 0,
 	KP_SIM_REFUSE,      /* UNAVAILABLE at once */
-	KP_SIM_EXHAUSTED,   /* RESOURCE_EXHAUSTED at once */
+	KP_SIM_EXHAUSTED,   /* full, in its protocol's way, at once */
 	KP_SIM_INVALID,     /* INVALID_ARGUMENT at once */
 	KP_SIM_HANG,        /* after k tokens nothing more, for ever */
 	KP_SIM_DIE,         /* after k tokens the process is gone */
@@ -32,6 +34,7 @@ enum kp_sim_fault_kind {
 	KP_SIM_WRONG_PROTO, /* after k tokens a message that is no protobuf */
 	KP_SIM_EMPTY,       /* after k tokens a message with nothing in it */
 	KP_SIM_EXTRA,       /* one more chunk after the last `complete` */
+	KP_SIM_ERROR,       /* after k tokens every choice ends: the model has failed */
 	KP_SIM_SLOW_DRIP,   /* a token every k milliseconds (1000) */
 	KP_SIM_UNHEALTHY,   /* HealthCheck says so */
 	KP_SIM_BAD_DIGEST,  /* GetTokenizer announces another digest */
@@ -59,17 +62,20 @@ struct kp_sim_control {
 	int64_t ttft_ns, itl_ns;             /* itl 0: as fast as it can */
 };
 /* The fault of a request: of its metadata `x-sim-fault`, else of a word "sim-fault.NAME[.K]" in its id or text, else of the file, else of --fault. */
-struct kp_sim_fault kp_sim_fault_of(struct kp_sim_control *f,
-	const Vllm__Grpc__Engine__GenerateRequest *r, const grpc_metadata_array *metadata);
-/* Whether a fault that is no request's (UNHEALTHY, ..._DIGEST) is on. */
+struct kp_sim_request;
+struct kp_sim_fault kp_sim_fault_of(struct kp_sim_control *f, const struct kp_sim_request *r,
+	const grpc_metadata_array *metadata);
 /* Reads the file if it has changed. */
 void kp_sim_control_refresh(struct kp_sim_control *f);
+/* Whether a fault that is no request's (UNHEALTHY, ..._DIGEST) is on. */
 bool kp_sim_fault_on(struct kp_sim_control *f, enum kp_sim_fault_kind kind);
 
 /* --- options (options.c) ------------------------------------------------------------------------------------------- */
 
+enum { KP_SIM_VLLM = 1, KP_SIM_SGLANG = 2 };
 struct kp_sim_opts {
 	const char *listen;
+	unsigned protocols; /* KP_SIM_VLLM | KP_SIM_SGLANG */
 	uint32_t vocab, max_context, stop_after, cached, max_streams;
 	const char *model, *served_name, *model_type, *architecture, *defaults;
 	uint32_t eos[16];
@@ -100,11 +106,7 @@ struct kp_sim_model {
 /* What stands at a position of a choice. Never one of the end tokens, except where `stop_after` puts it. */
 uint32_t kp_sim_token(const struct kp_sim_model *m, uint32_t choice, uint32_t position);
 float kp_sim_logprob(const struct kp_sim_model *m, uint32_t token, uint32_t position);
-/* What vLLM refuses: INVALID_ARGUMENT in its words. */
-int kp_sim_check(const struct kp_sim_opts *o, const Vllm__Grpc__Engine__GenerateRequest *r,
-	struct kp_err *err) KP_MUST_USE;
-struct kp_sim_model kp_sim_model_of(
-	const struct kp_sim_opts *o, const Vllm__Grpc__Engine__GenerateRequest *r);
+struct kp_sim_model kp_sim_model_of(const struct kp_sim_opts *o, const struct kp_sim_request *r);
 
 /* --- server (rpc.c) ------------------------------------------------------------------------------------------------ */
 
@@ -135,10 +137,11 @@ grpc_byte_buffer *kp_sim_pack(const ProtobufCMessage *m);
 grpc_byte_buffer *kp_sim_bytes(const void *p, size_t n);
 
 /* One method: `begin` gets a fresh call (accepted, nothing sent) and makes of it an object of its own; bytes are the request's. */
+struct kp_sim_protocol;
 struct kp_sim_method {
 	const char *path; /* NULL: every other path */
-	void (*begin)(
-		struct kp_sim *s, grpc_call *call, grpc_metadata_array metadata, kp_str request);
+	void (*begin)(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
+		grpc_metadata_array metadata, kp_str request);
 };
 /* Wires `r` (zeroed, but for its three functions) to the call. */
 void kp_sim_rpc_init(
@@ -166,16 +169,6 @@ int kp_sim_listen(struct kp_sim *s, int *ret_port, struct kp_err *err) KP_MUST_U
 /* Handles what arrives until the time given (monotonic ns); returns at once after something was handled and the queue is empty. */
 void kp_sim_serve_until(struct kp_sim *s, int64_t until_ns);
 void kp_sim_shutdown(struct kp_sim *s);
-
-/* --- methods ------------------------------------------------------------------------------------------------------- */
-
-void kp_sim_generate(struct kp_sim *s, grpc_call *call, grpc_metadata_array metadata,
-	kp_str request); /* generate.c */
-/* Lets time pass for all calls; returns when it wants to be called again. */
-int64_t kp_sim_advance(struct kp_sim *s, int64_t now_ns);
-void kp_sim_abort_id(struct kp_sim *s, kp_str request_id);
-extern const struct kp_sim_method kp_sim_methods[]; /* answers.c; the last one has no path */
-extern const size_t kp_sim_n_methods;
 
 /* --- odds and ends ------------------------------------------------------------------------------------------------- */
 

@@ -8,6 +8,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import engines  # noqa: E402
 
 
+@pytest.fixture(params=engines.PROTOCOLS)
+def protocol(request):
+    """Whoever asks for it, or for an engine or a probe, runs once in each protocol."""
+    return engines.PROTOCOLS[request.param]
+
+
 @pytest.fixture
 def make_sim(tmp_path):
     """make_sim(option...): a sim engine of the test's own. It has to end with status 0, unless the test takes it off `made`."""
@@ -31,11 +37,11 @@ def sim(make_sim, tmp_path):
 
 
 @pytest.fixture
-def make_probe():
+def make_probe(protocol):
     made = []
 
     def make(address, *args):
-        made.append(engines.Probe(address, *args))
+        made.append(engines.Probe(address, *args, protocol=protocol.name))
         return made[-1]
 
     yield make
@@ -52,7 +58,7 @@ def probe(make_probe, sim):
 
 
 @pytest.fixture
-def scripted():
-    engine = engines.Scripted()
+def scripted(protocol):
+    engine = engines.Scripted(protocol)
     yield engine
     engine.stop()

@@ -1,4 +1,5 @@
-"""The programs of tests/integ/engine: the sim engine, our client (the probe), and an engine of grpcio's that says what a test tells it."""
+"""The programs of tests/integ/engine: the sim engine, our client (the probe), and an engine of grpcio's that says what a test tells it, each in any of
+the engines' protocols."""
 
 import concurrent.futures
 import functools
@@ -11,14 +12,72 @@ import threading
 import time
 
 import grpc
-from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2, vllm_engine_pb2_grpc
+from smg_grpc_proto.generated import common_pb2, sglang_scheduler_pb2, sglang_scheduler_pb2_grpc, vllm_engine_pb2, vllm_engine_pb2_grpc
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "integ" / "grpc"))
 import peers  # noqa: E402
 
-pb = vllm_engine_pb2
 PATIENCE = peers.PATIENCE
+
+
+class Vllm:
+    """vLLM's protocol: requests and messages from the same words as the other's."""
+
+    name = "vllm"
+    pb = vllm_engine_pb2
+    service = "vllm.grpc.engine.VllmEngine"
+    stub = vllm_engine_pb2_grpc.VllmEngineStub
+    not_healthy = "Engine is not alive"
+
+    @classmethod
+    def request(cls, prompt, stream=True, request_id="r", text="", **params):
+        return cls.pb.GenerateRequest(
+            request_id=request_id, stream=stream, tokenized=cls.pb.TokenizedInput(input_ids=prompt, original_text=text),
+            sampling_params=cls.pb.SamplingParams(**params),
+        )
+
+    @classmethod
+    def abort(cls, request_id):
+        return cls.pb.AbortRequest(request_ids=["nobody", request_id])
+
+    @classmethod
+    def chunk(cls, ids, choice=0, prompt=3, **more):
+        return cls.pb.GenerateResponse(chunk=cls.pb.GenerateStreamChunk(
+            token_ids=ids, index=choice, prompt_tokens=prompt, completion_tokens=len(ids), **more
+        ))
+
+    @classmethod
+    def complete(cls, ids, choice=0, reason="stop", prompt=3, **more):
+        return cls.pb.GenerateResponse(complete=cls.pb.GenerateComplete(
+            output_ids=ids, index=choice, finish_reason=reason, prompt_tokens=prompt, completion_tokens=len(ids), **more
+        ))
+
+
+class Sglang(Vllm):
+    """SGLang's. Its completion_tokens count up; a test that cares gives them."""
+
+    name = "sglang"
+    pb = sglang_scheduler_pb2
+    service = "sglang.grpc.scheduler.SglangScheduler"
+    stub = sglang_scheduler_pb2_grpc.SglangSchedulerStub
+    not_healthy = "Health check timeout after 20s"
+
+    @classmethod
+    def request(cls, prompt, stream=True, request_id="r", text="", logprobs=None, prompt_logprobs=None, max_tokens=None, min_tokens=None, **params):
+        wanted = [k for k in (logprobs, prompt_logprobs) if k is not None]
+        return cls.pb.GenerateRequest(
+            request_id=request_id, stream=stream, tokenized=cls.pb.TokenizedInput(input_ids=prompt, original_text=text),
+            sampling_params=cls.pb.SamplingParams(max_new_tokens=max_tokens, min_new_tokens=min_tokens, **params),
+            return_logprob=bool(wanted), logprob_start_len=-1 if prompt_logprobs is None else 0, top_logprobs_num=max(wanted, default=0),
+        )
+
+    @classmethod
+    def abort(cls, request_id):
+        return cls.pb.AbortRequest(request_id=request_id, reason="test")
+
+
+PROTOCOLS = {"vllm": Vllm, "sglang": Sglang}
 
 
 @functools.cache
@@ -43,7 +102,7 @@ class Sim:
         assert line.startswith("ready on "), f"the sim engine says {line!r}, status {self.process.poll()}"
         self.address = line.split()[2]
         self.channel = grpc.insecure_channel(self.address, options=[("grpc.use_local_subchannel_pool", 1)])
-        self.stub = vllm_engine_pb2_grpc.VllmEngineStub(self.channel)
+        self.stubs = {name: protocol.stub(self.channel) for name, protocol in PROTOCOLS.items()}
 
     def log(self, **fields):
         """The log's lines that have these fields, now."""
@@ -69,8 +128,8 @@ class Sim:
 class Probe(peers.Child):
     """tests/tools/engine_probe.c, connected to an address."""
 
-    def __init__(self, address, *args):
-        super().__init__([peers.tool("engine_probe"), address, *args])
+    def __init__(self, address, *args, protocol="vllm"):
+        super().__init__([peers.tool("engine_probe"), address, f"protocol={protocol}", *args])
 
     def do(self, command):
         self.process.stdin.write(command + "\n")
@@ -100,14 +159,15 @@ class Probe(peers.Child):
         assert self.wait() == 0
 
 
-class Scripted(vllm_engine_pb2_grpc.VllmEngineServicer):
+class Scripted:
     """An engine of grpcio's. Requests are kept in `requests`; what is answered is set by the test: `responses`, a list of messages (or bytes), or a
-    grpc.StatusCode to end with."""
+    grpc.StatusCode to end with, or (code, details)."""
 
-    def __init__(self):
+    def __init__(self, protocol):
+        pb = self.pb = protocol.pb
         self.requests = queue.Queue()
         self.responses = []
-        self.model_info = pb.GetModelInfoResponse(model_path="scripted", vocab_size=1000, max_context_length=500)
+        self.model_info = pb.GetModelInfoResponse(model_path="scripted", vocab_size=1000, max_context_length=500, eos_token_ids=[2])
         self.server_info = grpc.StatusCode.UNIMPLEMENTED
         self.loads = pb.GetLoadsResponse(version="1.2.3")
         self.chunks = []
@@ -119,7 +179,7 @@ class Scripted(vllm_engine_pb2_grpc.VllmEngineServicer):
         def raw(message):
             return message if isinstance(message, bytes) else message.SerializeToString()
 
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("vllm.grpc.engine.VllmEngine", {
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(protocol.service, {
             "Generate": stream(self.generate, pb.GenerateRequest.FromString, raw),
             "GetModelInfo": unary(lambda r, c: self.one(self.model_info, c), None, raw),
             "GetServerInfo": unary(lambda r, c: self.one(self.server_info, c), None, raw),
@@ -141,20 +201,10 @@ class Scripted(vllm_engine_pb2_grpc.VllmEngineServicer):
         context.add_callback(lambda: self.cancelled.set() if not context.is_active() else None)
         for message in self.responses:
             if isinstance(message, grpc.StatusCode):
-                context.abort(message, "as the test says")
+                message = message, "as the test says"
+            if isinstance(message, tuple):
+                context.abort(*message)
             yield message
 
     def stop(self):
         self.server.stop(None).wait()
-
-
-def chunk(ids, choice=0, prompt=3, **more):
-    return pb.GenerateResponse(chunk=pb.GenerateStreamChunk(
-        token_ids=ids, index=choice, prompt_tokens=prompt, completion_tokens=len(ids), **more
-    ))
-
-
-def complete(ids, choice=0, reason="stop", prompt=3, **more):
-    return pb.GenerateResponse(complete=pb.GenerateComplete(
-        output_ids=ids, index=choice, finish_reason=reason, prompt_tokens=prompt, completion_tokens=len(ids), **more
-    ))

@@ -12,6 +12,11 @@ import engines
 PROMPT = "ids=504,3575,282,4649,314"  # "The capital of France is", SmolLM2
 
 
+@pytest.fixture
+def protocol():
+    return engines.Vllm
+
+
 @pytest.fixture(scope="module")
 def demo():
     pytest.importorskip("xllamacpp", reason="no xllamacpp in this environment")

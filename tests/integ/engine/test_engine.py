@@ -1,5 +1,6 @@
-"""kp_engine for vLLM's protocol (lib/engine/vllm.h), driven by tests/tools/engine_probe.c, against two engines that are not ours on the wire: the sim engine
-(gRPC core and protobuf-c) and one of grpcio and the engines' own messages, which says what the test wants."""
+"""kp_engine over gRPC (lib/engine/remote.h), driven by tests/tools/engine_probe.c, against two engines that are not ours on the wire: the sim engine
+(gRPC core and protobuf-c) and one of grpcio and the engines' own messages, which says what the test wants. Everything here holds in each protocol, and is
+run in each; what one protocol says in its own way is in test_vllm.py and test_sglang.py."""
 
 import socket
 import time
@@ -10,8 +11,6 @@ import pytest
 from smg_grpc_proto.generated import common_pb2
 
 import engines
-from engines import chunk, complete, pb
-
 PROMPT = "ids=1,5,7,900"
 
 
@@ -26,15 +25,15 @@ def finish_of(deltas, choice=0):
 # --- what arrives --------------------------------------------------------------------------------------------------
 
 
-def test_streamed_and_whole_answers_are_the_same_ids(sim, probe):
+def test_streamed_and_whole_answers_are_the_same_ids(protocol, sim, probe):
     deltas, end = probe.generate("a", f"{PROMPT} max_tokens=9")
     assert end["code"] == "OK" and end["tokens"] == 9 and not end["retryable"]
     assert finish_of(deltas) == ["length"] and deltas[-1]["ids"] == []
     assert all(d["prompt_tokens"] == 4 for d in deltas)
     whole, end = probe.generate("b", f"{PROMPT} max_tokens=9 stream=0")
     assert end["code"] == "OK" and len(whole) == 1 and ids_of(whole) == ids_of(deltas) and finish_of(whole) == ["length"]
-    request = pb.GenerateRequest(tokenized=pb.TokenizedInput(input_ids=[1, 5, 7, 900]), sampling_params=pb.SamplingParams(max_tokens=9))
-    (theirs,) = sim.stub.Generate(request, timeout=engines.PATIENCE)
+    request = protocol.request([1, 5, 7, 900], stream=False, max_tokens=9)
+    (theirs,) = sim.stubs[protocol.name].Generate(request, timeout=engines.PATIENCE)
     assert list(theirs.complete.output_ids) == ids_of(deltas)
 
 
@@ -53,13 +52,10 @@ def test_stop_ids_say_what_matched(sim, probe):
     assert deltas[-1]["finish"] == "stop" and deltas[-1]["matched"] == ids[3]
 
 
-def test_log_probabilities_are_what_was_sent(sim, probe):
+def test_log_probabilities_are_what_was_sent(protocol, sim, probe):
     deltas, _ = probe.generate("a", f"{PROMPT} max_tokens=4 logprobs=3 prompt_logprobs=2")
-    request = pb.GenerateRequest(
-        stream=True, tokenized=pb.TokenizedInput(input_ids=[1, 5, 7, 900]),
-        sampling_params=pb.SamplingParams(max_tokens=4, logprobs=3, prompt_logprobs=2),
-    )
-    chunks = [m.chunk for m in sim.stub.Generate(request, timeout=engines.PATIENCE) if m.HasField("chunk")]
+    request = protocol.request([1, 5, 7, 900], max_tokens=4, logprobs=3, prompt_logprobs=2)
+    chunks = [m.chunk for m in sim.stubs[protocol.name].Generate(request, timeout=engines.PATIENCE) if m.HasField("chunk")]
     theirs = [
         {"id": lp.token_ids[k], "logprob": lp.token_logprobs[k], "top": list(zip(lp.top_logprobs[k].token_ids, lp.top_logprobs[k].values))}
         for lp in (c.output_logprobs for c in chunks) for k in range(len(lp.token_ids))
@@ -71,6 +67,22 @@ def test_log_probabilities_are_what_was_sent(sim, probe):
     (prompt,) = [d["prompt_logprobs"] for d in deltas if "prompt_logprobs" in d]
     assert [p["id"] for p in prompt] == [1, 5, 7, 900] and prompt[0]["logprob"] is None and prompt[0]["top"] == []
     assert [p["logprob"] for p in prompt[1:]] == pytest.approx([t.value for t in chunks[0].input_logprobs.token_logprobs[1:]])
+    assert [len(p["top"]) for p in prompt[1:]] == [2, 2, 2]
+
+
+def test_what_nobody_asked_for_is_not_passed_on(protocol, scripted, make_probe):
+    pb = protocol.pb
+    output = pb.OutputLogProbs(token_ids=[5], token_logprobs=[-1], top_logprobs=[pb.TopLogProbs(token_ids=[5, 6, 7], values=[-1, -2, -3])])
+    prompt = pb.InputLogProbs(token_ids=[1, 2, 3], token_logprobs=[pb.InputTokenLogProb()] * 3)
+    scripted.responses = [protocol.chunk([5], output_logprobs=output, input_logprobs=prompt), protocol.complete([5], matched_token_id=5)]
+    probe = make_probe(scripted.address)
+    deltas, end = probe.generate("a", "ids=1,2,3")
+    assert end["code"] == "OK" and not {"logprobs", "prompt_logprobs", "matched"} & set().union(*deltas)
+    deltas, _ = probe.generate("b", "ids=1,2,3 logprobs=2 stop_ids=4,5")
+    assert deltas[0]["logprobs"] == [{"id": 5, "logprob": -1, "top": [[5, -1], [6, -2]]}]
+    assert "prompt_logprobs" not in deltas[0] and deltas[1]["matched"] == 5
+    deltas, _ = probe.generate("c", "ids=1,2,3 logprobs=0 prompt_logprobs=1")
+    assert deltas[0]["logprobs"][0]["top"] == [] and [p["id"] for p in deltas[0]["prompt_logprobs"]] == [1, 2, 3]
 
 
 def test_many_at_once_over_one_connection(make_sim, make_probe):
@@ -88,42 +100,6 @@ def test_long_prompts_arrive_whole(make_sim, make_probe):
     probe = make_probe(sim.address)
     assert probe.generate("a", "prompt=60000 max_tokens=1")[1]["code"] == "OK"
     assert sim.log(event="start")[0]["ids"] == [(i * 7919) % 30000 + 3 for i in range(60000)]
-
-
-# --- what is sent --------------------------------------------------------------------------------------------------
-
-
-def test_a_request_says_what_was_asked(scripted, make_probe):
-    scripted.responses = [complete([7])]
-    probe = make_probe(scripted.address)
-    probe.generate("a", "ids=3,200,70000 request_id=req-1 text=hello max_tokens=5 min_tokens=2 temperature=0 top_k=-1 seed=-1 "
-                        "stop_ids=9,10 logprobs=0 prompt_logprobs=1 ignore_eos=1 bias=5:-1.5 bias=6:2 n=1")
-    r = scripted.requests.get(timeout=5)
-    assert (r.request_id, r.stream, r.WhichOneof("input")) == ("req-1", True, "tokenized")
-    assert list(r.tokenized.input_ids) == [3, 200, 70000] and r.tokenized.original_text == "hello"
-    p = r.sampling_params
-    assert (p.max_tokens, p.min_tokens, p.seed, p.logprobs, p.prompt_logprobs, p.n) == (5, 2, -1, 0, 1, 1)
-    assert p.HasField("temperature") and p.temperature == 0 and p.top_k == 0 and p.ignore_eos
-    assert p.HasField("logprobs") and list(p.stop_token_ids) == [9, 10] and dict(p.logit_bias) == {5: -1.5, 6: 2}
-    assert list(p.stop) == [] and p.WhichOneof("constraint") is None
-    probe.generate("b", "ids=1 stream=0")
-    r = scripted.requests.get(timeout=5)
-    assert (r.request_id, r.stream) == ("b", False)
-    for field in ("temperature", "max_tokens", "seed", "logprobs", "prompt_logprobs", "truncate_prompt_tokens"):
-        assert not r.sampling_params.HasField(field)
-
-
-def test_the_models_own_defaults_fill_in_what_is_not_said(scripted, make_probe):
-    scripted.responses = [complete([7])]
-    scripted.model_info.default_sampling_params_json = '{"temperature":0.5,"top_k":20,"repetition_penalty":1.25}'
-    probe = make_probe(scripted.address)
-    assert probe.ask("info")["default_temperature"] == 0.5
-    probe.generate("a", "ids=1 temperature=1")
-    p = scripted.requests.get(timeout=5).sampling_params
-    assert (p.temperature, p.top_k, p.repetition_penalty) == (1, 20, 1.25)
-    probe.generate("b", "ids=1 top_k=-1")
-    p = scripted.requests.get(timeout=5).sampling_params
-    assert (p.temperature, p.top_k) == (0.5, 0)
 
 
 # --- ends ----------------------------------------------------------------------------------------------------------
@@ -160,6 +136,15 @@ def test_engines_that_misbehave(sim, make_probe, fault, code, words, tokens):
         sim.logged(event="cancelled", request_id=f"sim-fault.{fault}")
 
 
+def test_a_model_that_fails_ends_its_choices(make_sim, make_probe):
+    sim = make_sim("--fault", "error:2")
+    probe = make_probe(sim.address)
+    for stream in (1, 0):
+        deltas, end = probe.generate(f"stream-{stream}", f"{PROMPT} max_tokens=4 n=2 stream={stream}")
+        assert end["code"] == "OK" and [finish_of(deltas, c) for c in (0, 1)] == [["error"]] * 2
+        assert [len(ids_of(deltas, c)) for c in (0, 1)] == [2, 2]
+
+
 @pytest.mark.parametrize("theirs,ours,named", [
     ("CANCELLED", "UNAVAILABLE", True), ("UNKNOWN", "INTERNAL", True), ("INVALID_ARGUMENT", "INVALID_ARGUMENT", False),
     ("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", False), ("NOT_FOUND", "NOT_FOUND", False), ("ALREADY_EXISTS", "INTERNAL", True),
@@ -168,8 +153,8 @@ def test_engines_that_misbehave(sim, make_probe, fault, code, words, tokens):
     ("UNIMPLEMENTED", "UNIMPLEMENTED", True), ("INTERNAL", "INTERNAL", True), ("UNAVAILABLE", "UNAVAILABLE", True),
     ("DATA_LOSS", "DATA_LOSS", True), ("UNAUTHENTICATED", "INTERNAL", True),
 ])
-def test_statuses_by_whose_fault_they_are(scripted, make_probe, theirs, ours, named):
-    scripted.responses = [chunk([5]), grpc.StatusCode[theirs]]
+def test_statuses_by_whose_fault_they_are(protocol, scripted, make_probe, theirs, ours, named):
+    scripted.responses = [protocol.chunk([5]), grpc.StatusCode[theirs]]
     _, end = make_probe(scripted.address).generate("a", "ids=1,2,3")
     assert (end["code"], end["tokens"], end["retryable"]) == (ours, 1, False)
     assert "as the test says" in end["message"] and (scripted.address in end["message"]) == named
@@ -180,28 +165,35 @@ def test_a_request_larger_than_the_engine_takes_is_too_large(scripted, make_prob
     assert end["code"] == "TOO_LARGE" and "larger than max" in end["message"]
 
 
-@pytest.mark.parametrize("responses,words", [
-    ([chunk([5]), chunk([6]), complete([6]), chunk([7])], "sent more for choice 0 after its end"),
-    ([chunk([5]), complete([5]), complete([5])], "sent more for choice 0 after its end"),
-    ([chunk([5], choice=7)], "sent choice 7, but 1 were asked for"),
-    ([chunk([999]), chunk([1000])], "sent token id 1000, but its vocabulary has 1000"),
-    ([complete([4000000000])], "sent token id 4000000000"),
-    ([b"\x0a\x7f"], "not valid protobuf"),
-    ([b"\x0a\x02\x08"], "not valid protobuf"),
-    ([b""], "neither chunk nor complete"),
-    ([b"\x1a\x02ab"], "neither chunk nor complete"),
-    ([chunk([5], output_logprobs=pb.OutputLogProbs(token_ids=[5, 6], token_logprobs=[-1, -1]))], "log-probabilities of 2 tokens with 1"),
-    ([chunk([5], output_logprobs=pb.OutputLogProbs(token_ids=[6], token_logprobs=[-1]))], "log-probability of token id 6 with token id 5"),
-    ([chunk([5], output_logprobs=pb.OutputLogProbs(token_ids=[5], token_logprobs=[]))], "0 values and 0 lists for 1 ids"),
-    ([chunk([5], output_logprobs=pb.OutputLogProbs(
-        token_ids=[5], token_logprobs=[-1], top_logprobs=[pb.TopLogProbs(token_ids=[1001], values=[-1])]))], "sent token id 1001"),
-    ([chunk([5], input_logprobs=pb.InputLogProbs(token_ids=[1, 2], token_logprobs=[pb.InputTokenLogProb()] * 2))],
+def output(p, ids, values, **more):
+    return p.pb.OutputLogProbs(token_ids=ids, token_logprobs=values, **more)
+
+
+LIES = [
+    (lambda p: [p.chunk([5]), p.chunk([6]), p.complete([6]), p.chunk([7])], "sent more for choice 0 after its end"),
+    (lambda p: [p.chunk([5]), p.complete([5]), p.complete([5])], "sent more for choice 0 after its end"),
+    (lambda p: [p.chunk([5], choice=7)], "sent choice 7, but 1 were asked for"),
+    (lambda p: [p.chunk([999]), p.chunk([1000])], "sent token id 1000, but its vocabulary has 1000"),
+    (lambda p: [p.complete([4000000000])], "sent token id 4000000000"),
+    (lambda p: [b"\x0a\x7f"], "not valid protobuf"),
+    (lambda p: [b"\x0a\x02\x08"], "not valid protobuf"),
+    (lambda p: [b""], "neither chunk nor complete"),
+    (lambda p: [b"\xa2\x06\x02ab"], "neither chunk nor complete"),
+    (lambda p: [p.chunk([5], output_logprobs=output(p, [5, 6], [-1, -1]))], "log-probabilities of 2 tokens with 1"),
+    (lambda p: [p.chunk([5], output_logprobs=output(p, [6], [-1]))], "log-probability of token id 6 with token id 5"),
+    (lambda p: [p.chunk([5], output_logprobs=output(p, [5], []))], "0 values and 0 lists for 1 ids"),
+    (lambda p: [p.chunk([5], output_logprobs=output(p, [5], [-1], top_logprobs=[p.pb.TopLogProbs(token_ids=[1001], values=[-1])]))],
+     "sent token id 1001"),
+    (lambda p: [p.chunk([5], input_logprobs=p.pb.InputLogProbs(token_ids=[1, 2], token_logprobs=[p.pb.InputTokenLogProb()] * 2))],
      "prompt log-probabilities of 2 tokens for a prompt of 3"),
-])
-def test_lies(scripted, make_probe, responses, words):
+]
+
+
+@pytest.mark.parametrize("responses,words", LIES, ids=[str(k) for k in range(len(LIES))])
+def test_lies(protocol, scripted, make_probe, responses, words):
     """The engine goes on for ever after the lie; it is cancelled."""
     def forever():
-        yield from responses
+        yield from responses(protocol)
         while not scripted.cancelled.wait(0.01):
             pass
 
@@ -212,22 +204,29 @@ def test_lies(scripted, make_probe, responses, words):
         assert scripted.cancelled.wait(5)
 
 
-def test_what_a_newer_engine_adds_does_no_harm(scripted, make_probe):
-    newer = chunk([5]).SerializeToString() + b"\xa2\x06\x03abc"  # field 100
-    scripted.responses = [newer, complete([5], reason="repetition")]
+def test_what_a_complete_repeats_is_not_looked_at(protocol, scripted, make_probe):
+    """It may be the last chunk once more, or, as the text of SGLang's protocol has it, everything: nothing of it is used."""
+    scripted.responses = [protocol.chunk([5]), protocol.chunk([6]), protocol.complete([5, 6, 4000], output_logprobs=output(protocol, [7], [-1]))]
+    deltas, end = make_probe(scripted.address, "vocab=1000").generate("a", "ids=1,2,3 logprobs=0")
+    assert end["code"] == "OK" and ids_of(deltas) == [5, 6]
+
+
+def test_what_a_newer_engine_adds_does_no_harm(protocol, scripted, make_probe):
+    newer = protocol.chunk([5]).SerializeToString() + b"\xa2\x06\x03abc"  # field 100
+    scripted.responses = [newer, protocol.complete([5], reason="repetition")]
     deltas, end = make_probe(scripted.address).generate("a", "ids=1,2,3")
     assert end["code"] == "OK" and ids_of(deltas) == [5] and finish_of(deltas) == ["stop"]
 
 
-def test_a_stream_that_is_answered_whole(scripted, make_probe):
+def test_a_stream_that_is_answered_whole(protocol, scripted, make_probe):
     """An engine that does not stream: its `complete` is the first thing said of a choice, so its ids are new."""
-    scripted.responses = [complete([5, 6, 7], reason="length")]
+    scripted.responses = [protocol.complete([5, 6, 7], reason="length")]
     deltas, end = make_probe(scripted.address).generate("a", "ids=1,2,3")
     assert end["code"] == "OK" and ids_of(deltas) == [5, 6, 7] and finish_of(deltas) == ["length"]
 
 
-def test_after_every_finish_the_status_no_longer_matters(scripted, make_probe):
-    scripted.responses = [chunk([5]), complete([5]), grpc.StatusCode.INTERNAL]
+def test_after_every_finish_the_status_no_longer_matters(protocol, scripted, make_probe):
+    scripted.responses = [protocol.chunk([5]), protocol.complete([5]), grpc.StatusCode.INTERNAL]
     assert make_probe(scripted.address).generate("a", "ids=1,2,3")[1]["code"] == "OK"
 
 
@@ -328,8 +327,8 @@ def test_info(make_sim, make_probe):
     }
 
 
-def test_info_teaches_the_vocabulary(scripted, make_probe):
-    scripted.responses = [chunk([1000])]
+def test_info_teaches_the_vocabulary(protocol, scripted, make_probe):
+    scripted.responses = [protocol.chunk([1000])]
     probe = make_probe(scripted.address)
     assert probe.generate("a", "ids=1")[1]["code"] == "DATA_LOSS"  # not known yet, so not checked
     assert probe.ask("info")["vocab_size"] == 1000
@@ -349,7 +348,7 @@ def test_info_does_without_what_an_engine_does_not_have(scripted, make_probe):
     assert probe.ask("info")["code"] == "UNIMPLEMENTED"
 
 
-def test_health_and_loads(make_sim, make_probe):
+def test_health_and_loads(protocol, make_sim, make_probe):
     sim = make_sim("--itl-ms", 5)
     probe = make_probe(sim.address)
     assert probe.ask("health")["code"] == "OK"
@@ -360,7 +359,7 @@ def test_health_and_loads(make_sim, make_probe):
     assert loads["code"] == "OK" and loads["running"] + loads["waiting"] == 3 and loads["total_tokens"] >= 12 and 0 < loads["kv_usage"] < 1
     sim.control.write_text("unhealthy\n")
     health = probe.ask("health")
-    assert health["code"] == "UNAVAILABLE" and health["message"] == f"engine `{sim.address}`: the engine says it is not healthy: Engine is not alive"
+    assert health["code"] == "UNAVAILABLE" and health["message"] == f"engine `{sim.address}`: the engine says it is not healthy: {protocol.not_healthy}"
 
 
 def test_the_tokenizer(sim, probe, tmp_path):
