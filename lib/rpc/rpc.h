@@ -1,6 +1,9 @@
 /* Two-way streams over gRPC core, for the control protocol: few, long, and not on any request's way (that
    is lib/net's own gRPC). One completion-queue thread per client or server; every callback is made on
-   the owner's loop, by message, and every function is called there.
+   the owner's loop, by message, and every function is called there. gRPC starts some threads more, now
+   and later, with the signal mask of the loop's.
+
+   A side that is gone without a word (stopped, cut off) is noticed after 5 seconds, by pings both ways.
 
    Messages are whole byte strings. A stream's queue of messages to send is bounded: what is beyond ends
    the stream with RESOURCE_EXHAUSTED, so a peer that does not read costs no memory without end.

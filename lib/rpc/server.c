@@ -190,6 +190,21 @@ static grpc_server *create(const struct kp_rpc_limits *limits)
 	return grpc_server_create(&args, NULL);
 }
 
+static int start(struct kp_rpc_server *s, const char *address, const struct kp_addr *a,
+	const struct kp_rpc_tls *tls, struct kp_err *err)
+{
+	s->server = create(&s->side.limits);
+	grpc_server_register_completion_queue(s->server, s->side.queue, NULL);
+	grpc_server_credentials *credentials = kp_rpc_server_credentials(tls, &s->watch, err);
+	int r = credentials ? listen_on(s, address, a, credentials, err) : -1;
+	if (credentials) {
+		grpc_server_credentials_release(credentials);
+	}
+	grpc_server_start(
+		s->server); /* also without a port: a server that was not cannot be shut down */
+	return r;
+}
+
 int kp_rpc_server_create(struct kp_loop *loop, const char *address, const char *method,
 	const struct kp_rpc_tls *tls, const struct kp_rpc_limits *limits, kp_rpc_accept *accept,
 	void *ctx, struct kp_rpc_server **ret, struct kp_err *err)
@@ -204,14 +219,7 @@ int kp_rpc_server_create(struct kp_loop *loop, const char *address, const char *
 	s->accept = accept;
 	s->ctx = ctx;
 	s->shutdown.done = on_shutdown;
-	s->server = create(&s->side.limits);
-	grpc_server_register_completion_queue(s->server, s->side.queue, NULL);
-	grpc_server_credentials *credentials = kp_rpc_server_credentials(tls, &s->watch, err);
-	int r = credentials ? listen_on(s, address, &a, credentials, err) : -1;
-	if (credentials) {
-		grpc_server_credentials_release(credentials);
-	}
-	grpc_server_start(s->server);
+	int r = start(s, address, &a, tls, err);
 	if (r < 0) {
 		kp_rpc_server_destroy(s);
 		return -1;

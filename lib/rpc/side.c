@@ -10,7 +10,6 @@
 
 #include <grpc/support/log.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <uv.h>
 
 enum {
@@ -109,14 +108,9 @@ void kp_rpc_side_init(
 	side->queue = grpc_completion_queue_create_for_next(NULL);
 }
 
-/* Signals are the main thread's. Threads that gRPC starts later come from this one, or from a caller. */
 void kp_rpc_side_run(struct kp_rpc_side *side)
 {
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	KP_BUG_ON(pthread_create(&side->thread, NULL, run, side) != 0);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	side->is_running = true;
 }
 

@@ -275,13 +275,13 @@ static void test_addresses(void **state)
 		kp_rpc_client_create(loop, "127.0.0.1:0", METHOD, NULL, NULL, NULL, &c, &err), -1);
 	assert_string_equal(err.msg, "use address `127.0.0.1:0`: a host and a port are needed");
 	kp_loop_destroy(loop);
-	static const char *const fine[] = { "[::1]:0", "127.1.2.3:0",
+	static const char *const fine[] = { "localhost:0", "[::1]:0", "127.1.2.3:0",
 		"unix:/tmp/kelpie-rpc-test.sock" };
 	for (size_t i = 0; i < KP_LEN(fine); i++) {
 		struct world w;
 		world_start(&w, fine[i], NULL, NULL);
 		w.echo = true;
-		if (i == 2) {
+		if (i == 3) {
 			snprintf(w.address, sizeof(w.address), "%s", fine[i]);
 		} else {
 			snprintf(w.address, sizeof(w.address), "%.*s:%d", (int)strlen(fine[i]) - 2,
