@@ -33,8 +33,8 @@ static int to_gateway(const char *name, const struct kp_operator_message *m)
 static const kp_str own_demo[] = { KP_S_INIT("default/demo") };
 static const kp_str own_other[] = { KP_S_INIT("default/other/0"), KP_S_INIT("default/other/1") };
 static const struct kp_program_gateway gateways[] = {
-	{ KP_S_INIT("gw-a"), KP_S_INIT("10.0.0.1:8443"), KP_S_INIT("node-1"), own_demo, 1 },
-	{ KP_S_INIT("gw-b"), KP_S_INIT("[fd00::2]:8443"), KP_S_INIT(""), own_other, 2 },
+	{ KP_S_INIT("gw-a"), KP_S_INIT("10.0.0.1:8443"), KP_S_INIT("node-1"), own_demo, 1, false },
+	{ KP_S_INIT("gw-b"), KP_S_INIT("[fd00::2]:8443"), KP_S_INIT(""), own_other, 2, false },
 };
 static const uint16_t ports[] = { 8080, 8081 };
 static const struct kp_program_pool pools[] = { { KP_S_INIT("default/demo"), ports, 2 } };

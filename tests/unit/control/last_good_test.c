@@ -10,7 +10,7 @@ static struct kp_items *content(void)
 {
 	static const kp_str own[] = { KP_S_INIT("default/demo") };
 	static const struct kp_program_gateway g = { KP_S_INIT("gw-a"), KP_S_INIT("10.0.0.1:1"),
-		KP_S_INIT("n"), own, 1 };
+		KP_S_INIT("n"), own, 1, false };
 	return test_items(TWO_ENGINES, &g, 1);
 }
 static struct kp_revision revision_of(const struct kp_items *items)

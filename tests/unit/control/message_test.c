@@ -64,8 +64,8 @@ static void test_hello(void **state)
 	const kp_str features[] = { KP_S("drain"), KP_S("shm") },
 		     own[] = { KP_S("default/demo"), KP_S("default/demo/1") };
 	const struct kp_program_gateway known[] = {
-		{ KP_S("gw-b"), KP_S("10.0.0.2:1"), KP_S(""), own, 1 },
-		{ KP_S("gw-c"), KP_S(""), KP_S("n"), NULL, 0 },
+		{ KP_S("gw-b"), KP_S("10.0.0.2:1"), KP_S(""), own, 1, false },
+		{ KP_S("gw-c"), KP_S(""), KP_S("n"), NULL, 0, false },
 	};
 	const struct kp_gateway_message m = { .type = KP_GATEWAY_HELLO,
 		.hello = { 1, features, 2, KP_S("gw-a"), KP_S("default"), KP_S("10.0.0.1:1"),
