@@ -56,24 +56,54 @@ static void actual_address(const char *address, int port, char *ret, size_t size
 		KP_ARG(kp_str_sub(host, 0, colon < 0 ? host.n : (size_t)colon)), port);
 }
 
-/* Every loop listens on every address; the first one settles what port 0 means. */
-static int listen_one(struct kp_gateway *g, const char *address, struct kp_err *err)
+typedef int listen_fn(
+	struct kp_gwloop *l, const char *address, uint16_t *ret_port, struct kp_err *err);
+
+/* Every loop listens on every address; the first one settles what port 0 means. actual: where it is
+ * now, of 300 bytes. */
+static int listen_one(
+	struct kp_gateway *g, listen_fn *fn, const char *address, char *actual, struct kp_err *err)
 {
-	char actual[300];
 	if (check_unused(address, err)) {
 		return -1;
 	}
 	for (size_t i = 0; i < g->n_loops; i++) {
 		uint16_t port;
-		if (kp_gwloop_listen(g->loops[i], i == 0 ? address : actual, &port, err)) {
+		if (fn(g->loops[i], i == 0 ? address : actual, &port, err)) {
 			return -1;
 		}
 		if (i == 0) {
-			actual_address(address, port, actual, sizeof(actual));
+			actual_address(address, port, actual, 300);
 		}
+	}
+	return 0;
+}
+
+static int listen_public(struct kp_gateway *g, const char *address, struct kp_err *err)
+{
+	char actual[300];
+	if (listen_one(g, kp_gwloop_listen, address, actual, err)) {
+		return -1;
 	}
 	kp_log(KP_LOG_INFO, "listening", kp_f_z("address", actual),
 		kp_f_bool("tls", g->tls != NULL));
+	return 0;
+}
+
+static int listen_peer(struct kp_gateway *g, struct kp_err *err)
+{
+	char actual[300];
+	if (!g->config.peer_listen) {
+		return 0;
+	}
+	if (listen_one(g, kp_gwloop_listen_peer, g->config.peer_listen, actual, err)) {
+		return kp_err_wrap(err, "peer port");
+	}
+	snprintf(g->peer_address, sizeof(g->peer_address), "%s",
+		g->config.advertise ? g->config.advertise : actual);
+	kp_log(KP_LOG_INFO, "peers listening", kp_f_z("address", actual),
+		kp_f_z("advertised", g->peer_address),
+		kp_f_bool("tls", g->peer_tls.server != NULL));
 	return 0;
 }
 
@@ -83,14 +113,14 @@ static int listen_all(struct kp_gateway *g, struct kp_err *err)
 	size_t n =
 		g->config.listen.n ? 0 : kp_control_target_ports(g->control, ports, KP_MAX_LISTEN);
 	for (size_t i = 0; i < g->config.listen.n; i++) {
-		if (listen_one(g, g->config.listen.p[i], err)) {
+		if (listen_public(g, g->config.listen.p[i], err)) {
 			return -1;
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
 		char address[32];
 		snprintf(address, sizeof(address), "127.0.0.1:%u", ports[i]);
-		if (listen_one(g, address, err)) {
+		if (listen_public(g, address, err)) {
 			return -1;
 		}
 	}
@@ -141,7 +171,8 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 		g->n_loops++;
 	}
 	kp_metrics_watch(g);
-	if (listen_all(g, err) || kp_gateway_admin_start(g, &g->admin, err)) {
+	if (listen_all(g, err) || listen_peer(g, err) ||
+		kp_gateway_admin_start(g, &g->admin, err)) {
 		return -1;
 	}
 	kp_log(KP_LOG_INFO, "admin listening", kp_f_int("port", kp_admin_port(g->admin)));

@@ -8,6 +8,7 @@
 #include "sidecar/api/http.h"
 #include "sidecar/control/dial.h"
 #include "sidecar/flow/flow.h"
+#include "sidecar/peer/peer.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
@@ -45,6 +46,9 @@ int kp_gwloop_create(
 		.max_connections = max_connections(g) };
 	const struct kp_http_handler handler = { kp_api_request, l };
 	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
+	if (g->config.peer_listen) {
+		l->peer = kp_peer_server_create(l, l->peer_tls.server);
+	}
 	*ret = l;
 	return 0;
 }
@@ -53,6 +57,12 @@ int kp_gwloop_listen(
 	struct kp_gwloop *l, const char *address, uint16_t *ret_port, struct kp_err *err)
 {
 	return kp_http_server_listen(l->server, address, ret_port, err);
+}
+
+int kp_gwloop_listen_peer(
+	struct kp_gwloop *l, const char *address, uint16_t *ret_port, struct kp_err *err)
+{
+	return kp_peer_server_listen(l->peer, address, ret_port, err);
 }
 
 struct listen {
@@ -228,6 +238,9 @@ static void on_new_tls(struct kp_msg *msg)
 	for (size_t i = 0; i < l->n_lanes; i++) {
 		kp_dial_set_tls(l->lanes[i]->engine, l->lanes[i]->endpoint, &l->peer_tls);
 	}
+	if (l->peer && l->peer_tls.server) {
+		kp_peer_server_set_tls(l->peer, l->peer_tls.server);
+	}
 	kp_mem_free(m);
 }
 
@@ -250,6 +263,9 @@ static void on_engine_down(struct kp_msg *msg)
 	struct engine_down *d = KP_CONTAINER(msg, struct engine_down, msg);
 	kp_list_each_safe (node, &d->l->flows) {
 		kp_flow_engine_down(KP_CONTAINER(node, struct kp_flow, link), d->e, d->is_stalled);
+	}
+	if (d->l->peer) {
+		kp_peer_server_engine_down(d->l->peer, d->e, d->is_stalled);
 	}
 	kp_endpoint_unref(d->e);
 	kp_mem_free(d);
@@ -279,6 +295,9 @@ static void on_drain(struct kp_msg *msg)
 	struct kp_gwloop *l = d->l;
 	struct kp_err err;
 	kp_http_server_drain(l->server);
+	if (l->peer) {
+		kp_peer_server_drain(l->peer, d->cancel);
+	}
 	if (d->cancel) {
 		kp_err_set(&err, KP_UNAVAILABLE, "the gateway is shutting down");
 		kp_list_each_safe (node, &l->flows) {
@@ -298,7 +317,9 @@ void kp_gwloop_drain(struct kp_gwloop *l, bool cancel)
 static void server_gone(void *arg)
 {
 	struct kp_gwloop *l = arg;
-	kp_loop_stop(l->loop);
+	if (--l->servers_left == 0) {
+		kp_loop_stop(l->loop);
+	}
 }
 
 static void on_stop(struct kp_msg *msg)
@@ -306,8 +327,10 @@ static void on_stop(struct kp_msg *msg)
 	struct drain *d = KP_CONTAINER(msg, struct drain, msg);
 	struct kp_gwloop *l = d->l;
 	kp_mem_free(d);
+	l->servers_left = 2;
 	kp_http_server_destroy(l->server, server_gone,
 		l); /* every flow ends here; those at a worker when it comes back */
+	kp_peer_server_destroy(l->peer, server_gone, l);
 	while (l->n_lanes) {
 		lane_destroy(l, l->lanes[0]);
 	}

@@ -24,6 +24,8 @@ struct kp_gwloop {
 	struct kp_gateway *gateway;
 	struct kp_loop *loop;
 	struct kp_http_server *server;
+	struct kp_peer_server *peer; /* NULL: no --peer-listen */
+	unsigned servers_left;       /* while they are being destroyed */
 	struct kp_peer_tls peer_tls;
 	struct kp_snapshot *snapshot; /* NULL until the first one */
 	struct kp_lane **lanes;
@@ -44,6 +46,9 @@ int kp_gwloop_create(struct kp_gateway *g, unsigned index, struct kp_gwloop **re
 /* Opens one more public listener. Before start. Port 0 gives a free one: *address is then replaced
  * for the loops that follow. */
 int kp_gwloop_listen(struct kp_gwloop *l, const char *address, uint16_t *ret_port,
+	struct kp_err *err) KP_MUST_USE;
+/* The same for the peer port. */
+int kp_gwloop_listen_peer(struct kp_gwloop *l, const char *address, uint16_t *ret_port,
 	struct kp_err *err) KP_MUST_USE;
 void kp_gwloop_start(struct kp_gwloop *l);
 /* Any thread: as kp_gwloop_listen, later, on the loop; what fails is logged. */

@@ -105,7 +105,7 @@ class Program:
 class Sim(Program):
     """bench/sim-engine. `events` are the lines of its log, their `t` is time.monotonic()."""
 
-    def __init__(self, *options, port=0, log=None):
+    def __init__(self, *options, port=0, log=None, wrapper=()):
         self.events_file = log or LOGS / f"{Program.count + 1:03}-sim.jsonl"
         LOGS.mkdir(parents=True, exist_ok=True)
         if log is None:
@@ -113,7 +113,7 @@ class Sim(Program):
         self.options = options
         super().__init__(
             "sim",
-            [BUILD / "bin/sim-engine", "--listen", f"127.0.0.1:{port}", "--log", self.events_file, *options],
+            [*wrapper, BUILD / "bin/sim-engine", "--listen", f"127.0.0.1:{port}", "--log", self.events_file, *options],
         )
         self.port = int(self.wait_for(r"ready on 127\.0\.0\.1:(\d+)\n")[1])
         self.address = f"127.0.0.1:{self.port}"
@@ -307,7 +307,7 @@ class Gateway(Service):
 class Operator(Service):
     """kelpie-operator with a manifest of its own."""
 
-    def __init__(self, text, *options, port=0, admin=0):
+    def __init__(self, text, *options, host="127.0.0.1", port=0, admin=0):
         self.manifest = self.manifest_file(text)
         self.options = options
         super().__init__(
@@ -317,7 +317,7 @@ class Operator(Service):
                 "--manifests",
                 self.manifest,
                 "--control-listen",
-                f"127.0.0.1:{port}",
+                f"{host}:{port}",
                 "--admin-listen",
                 f"127.0.0.1:{admin}",
                 "--log-format",

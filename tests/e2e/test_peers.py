@@ -1,8 +1,8 @@
 """Several gateways: a generation goes to the gateway that owns its engine, and whatever happens to that gateway, every request ends once."""
 
-import asyncio
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -12,9 +12,10 @@ import pytest
 from load import Load
 from programs import QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
 from test_control import controlled
-from wire import COMPLETIONS, call
+from wire import COMPLETIONS, Connection, Stream, call
 
 BODY = {"model": "m", "prompt": "Hello", "max_tokens": 2}
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECOVERY = 2.0  # seconds within which what runs elsewhere must be found
 
 
@@ -74,8 +75,6 @@ def test_the_own_engine_first_then_the_others_by_the_margin(chain):
 
 
 def test_a_client_that_leaves_cancels_on_the_engine_of_another(chain):
-    from wire import Connection, Stream
-
     with Connection(chain.entry.port) as c:
         c.request(COMPLETIONS, {**BODY, "max_tokens": 2000, "stream": True})
         stream = Stream(c)
@@ -89,8 +88,6 @@ def test_a_client_that_leaves_cancels_on_the_engine_of_another(chain):
 
 
 def test_a_client_that_reads_nothing_holds_the_engine_of_another_back(start, qwen3_path):
-    from wire import Connection
-
     chain = Chain(start, qwen3_path)  # engines as fast as they can
     with Connection(chain.entry.port) as c:
         c.request(COMPLETIONS, {**BODY, "max_tokens": 100000, "stream": True})
@@ -188,28 +185,105 @@ def test_the_owner_goes_under_load(chain, what):
 class Room:
     """A network namespace with an address of its own, reached over a pair of virtual interfaces."""
 
-    def __init__(self, number):
-        self.name, self.here, self.there = f"kelpie{os.getpid()}", f"10.213.{number}.1", f"10.213.{number}.2"
-        pair = (f"kp{os.getpid()}h", f"kp{os.getpid()}t")
-        run = lambda *words: subprocess.run(["ip", *words], check=True, capture_output=True)
-        run("netns", "add", self.name)
-        run("link", "add", pair[0], "type", "veth", "peer", "name", pair[1], "netns", self.name)
-        run("addr", "add", f"{self.here}/30", "dev", pair[0])
-        run("link", "set", pair[0], "up")
-        self.inside("ip", "addr", "add", f"{self.there}/30", "dev", pair[1])
-        self.inside("ip", "link", "set", pair[1], "up")
-        self.inside("ip", "link", "set", "lo", "up")
+    def __init__(self):
+        pair = f"kp{os.getpid()}h", f"kp{os.getpid()}t"
+        self.name, self.here, self.there = f"kelpie{os.getpid()}", "10.213.77.1", "10.213.77.2"
         self.wrapper = ("ip", "netns", "exec", self.name)
+        ip = lambda *words: subprocess.run(["ip", *words], check=True, capture_output=True)
+        ip("netns", "add", self.name)
+        ip("link", "add", pair[0], "type", "veth", "peer", "name", pair[1], "netns", self.name)
+        ip("addr", "add", f"{self.here}/30", "dev", pair[0])
+        ip("link", "set", pair[0], "up")
+        self.inside("addr", "add", f"{self.there}/30", "dev", pair[1])
+        self.inside("link", "set", pair[1], "up")
+        self.inside("link", "set", "lo", "up")
 
     def inside(self, *words):
-        subprocess.run(["ip", "netns", "exec", self.name, *words], check=True, capture_output=True)
+        subprocess.run([*self.wrapper, "ip", *words], check=True, capture_output=True)
 
     def cut(self):
-        """What it sends is swallowed: nobody is told anything."""
-        self.inside("ip", "route", "add", "blackhole", f"{self.here}/32")
+        """What it sends is swallowed; nobody is told anything."""
+        self.inside("route", "add", "blackhole", f"{self.here}/32")
 
     def mend(self):
-        self.inside("ip", "route", "del", "blackhole", f"{self.here}/32")
+        self.inside("route", "del", "blackhole", f"{self.here}/32")
 
     def close(self):
         subprocess.run(["ip", "netns", "del", self.name], check=True, capture_output=True)
+
+
+@pytest.fixture
+def room():
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    room = Room()
+    yield room
+    room.close()
+
+
+def test_the_owner_cannot_be_reached_under_load(start, qwen3_path, room, tmp_path):
+    """With certificates, since the owner is beyond loopback."""
+    subprocess.run(
+        [ROOT / "hack/certs", tmp_path, f"operator,{room.here}", "gw-a", "gw-b", "entry"],
+        check=True,
+        capture_output=True,
+    )
+    inner = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 10, wrapper=room.wrapper)
+    outer = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 10)
+    operator = start(
+        Operator, manifest(engine("e", inner.port, outer.port, path=qwen3_path)), "--tls-dir", tmp_path / "operator",
+        host=room.here,
+    )
+    common = ("--control", f"{room.here}:{operator.port}", "--tls-dir")
+    gateway = lambda id, *options, **kw: start(
+        Gateway, None, *common, tmp_path / id, "--id", id, *options, ready=False, **kw
+    )
+    gateway("gw-a", "--own", "default/e/0", "--peer-listen", f"{room.there}:0", wrapper=room.wrapper)
+    b = gateway("gw-b", "--own", "default/e/1", "--peer-listen", f"{room.here}:0")
+    entry = gateway("entry")
+    both = lambda: entry.ask("/readyz?verbose")[1].count(": routable") == 2
+    wait_until(both, "both engines")
+
+    watch = Watch(entry)
+    time.sleep(1)
+    at = time.monotonic()
+    room.cut()
+    time.sleep(4)
+    n_errors, p99 = watch.judge(at, time.monotonic(), may_fail=True)
+    assert n_errors <= 60
+    for g in (entry, b):
+        wait_until(lambda: g.metric("kelpie_requests_in_flight") == 0, "no request in flight")
+    room.mend()
+    wait_until(both, "both engines again")
+    for _ in range(20):
+        assert call(entry.port, COMPLETIONS, BODY).status == 200
+
+
+def test_certificates_of_others_are_refused(start, qwen3_path, tmp_path):
+    """A gateway of a foreign authority gets neither a program nor a generation; one whose name is not its owner's gets none either."""
+    for authority, names in (("ours", ["operator,127.0.0.1", "gw-a", "entry", "gw-z"]), ("foreign", ["gw-x"])):
+        subprocess.run([ROOT / "hack/certs", tmp_path / authority, *names], check=True, capture_output=True)
+    sim = start(Sim, "--vocab", QWEN3_TOKENS)
+    operator = start(
+        Operator, manifest(engine("e", sim.port, path=qwen3_path)), "--tls-dir", tmp_path / "ours/operator"
+    )
+    control = ("--control", f"127.0.0.1:{operator.port}", "--tls-dir")
+    gateway = lambda id, directory, *options: start(
+        Gateway, None, *control, tmp_path / directory, "--id", id, *options, ready=False
+    )
+    foreign = gateway("gw-x", "foreign/gw-x")
+    wait_until(lambda: "[!]operator" in foreign.ask("/readyz?verbose")[1], "it is refused")
+    assert "certificate" in foreign.ask("/readyz?verbose")[1].lower()
+    liar = gateway("gw-a", "ours/gw-z", "--own", "default/e", "--peer-listen", "127.0.0.1:0")
+    wait_until(lambda: "gw-a" in liar.ask("/readyz?verbose")[1], "it is told why")
+    assert foreign.ask("/readyz")[0] == liar.ask("/readyz")[0] == 503
+    # The rightful one is served, also after its certificate was replaced while it runs.
+    a = gateway("gw-a", "ours/gw-a", "--own", "default/e", "--peer-listen", "127.0.0.1:0")
+    entry = gateway("entry", "ours/entry")
+    for g in (a, entry):
+        g.wait_ready()
+    assert call(entry.port, COMPLETIONS, BODY).status == 200
+    subprocess.run([ROOT / "hack/certs", tmp_path / "ours", "gw-a", "entry"], check=True, capture_output=True)
+    for g in (a, entry):
+        wait_until(lambda: g.lines("certificates loaded"), "the new certificates")
+    assert call(entry.port, COMPLETIONS, BODY).status == 200
