@@ -1,5 +1,5 @@
 /* DESIGN: the tojson filter as transformers defines it: Python's json.dumps(x, ensure_ascii=False, indent, separators, sort_keys), no HTML
-   escaping. A string's quotes and escapes have the origin of the string, punctuation has the container's. JSON that came in is written
+   escaping. A string's quotes and escapes have the origin of the string, punctuation and indentation have the container's. JSON that came in is written
    from where it lies, numbers as Python would print what it read. Recursion stops at KP_TPL_MAX_VALUE_DEPTH. */
 #include "template/interp.h"
 #include "template/pynum.h"
@@ -9,17 +9,20 @@
 #include <math.h>
 #include <stdio.h>
 
+enum { LINES = 256 };
 struct dumper {
 	struct kp_interp *I;
 	struct kp_tpl_buf *b;
 	bool ascii, sort, pretty;
 	struct kp_tv indent; /* STR */
 	struct kp_tv item_sep, key_sep;
+	char lines[LINES]; /* a newline and the indentation of the deepest level that fits */
+	size_t n_lines;
 };
 
-static int add(struct dumper *d, const char *z, uint8_t origin)
+static int add(struct dumper *d, kp_str s, uint8_t origin)
 {
-	return kp_tpl_buf_add(d->I, d->b, kp_str_c(z), origin);
+	return kp_tpl_buf_add(d->I, d->b, s, origin);
 }
 
 /* Length of the escape of the character at p[0..n), 0 when it stays; *ret_len: its bytes. */
@@ -70,15 +73,39 @@ static size_t plain(kp_str s, size_t i, bool ascii)
 	return i;
 }
 
+/* A string of which nothing is escaped, with its quotes. */
+static int dump_plain(struct dumper *d, const struct kp_tv *v)
+{
+	struct kp_tpl_buf *b = d->b;
+	size_t n = (size_t)v->n + 2;
+	if (KP_UNLIKELY(b->cap - b->n < n) && kp_tpl_buf_grow(d->I, b, n)) {
+		return -1;
+	}
+	char *p = b->p + b->n;
+	p[0] = '"';
+	if (v->n) {
+		memcpy(p + 1, v->s, v->n);
+	}
+	p[n - 1] = '"';
+	return kp_tpl_buf_mark(d->I, b, n, v->origin);
+}
+
 static int dump_str(struct dumper *d, const struct kp_tv *v)
 {
 	kp_str s = kp_tv_bytes(v);
+	size_t i = plain(s, 0, d->ascii);
 	uint32_t done = 0, cursor = 0;
 	char out[16];
-	if (kp_tpl_charge(d->I, s.n / 32) || add(d, "\"", v->origin)) {
+	if (kp_tpl_charge(d->I, s.n / 32)) {
 		return -1;
 	}
-	for (size_t i = 0; (i = plain(s, i, d->ascii)) < s.n;) {
+	if (i == s.n && !(v->flags & KP_TVF_MIXED)) {
+		return dump_plain(d, v);
+	}
+	if (add(d, KP_S("\""), v->origin)) {
+		return -1;
+	}
+	for (; i < s.n; i = plain(s, i, d->ascii)) {
 		size_t len;
 		int n = escape(d, s.p + i, s.n - i, out, &len);
 		if (n && (kp_tpl_buf_add_sub(d->I, d->b, v, done, (uint32_t)i) ||
@@ -89,7 +116,8 @@ static int dump_str(struct dumper *d, const struct kp_tv *v)
 		i += len;
 		done = n ? (uint32_t)i : done;
 	}
-	return kp_tpl_buf_add_sub(d->I, d->b, v, done, v->n) || add(d, "\"", v->origin) ? -1 : 0;
+	return kp_tpl_buf_add_sub(d->I, d->b, v, done, v->n) || add(d, KP_S("\""), v->origin) ? -1
+											      : 0;
 }
 
 static int dump_number(struct dumper *d, const struct kp_tv *v)
@@ -99,25 +127,13 @@ static int dump_number(struct dumper *d, const struct kp_tv *v)
 		return kp_tpl_buf_add(d->I, d->b, kp_pynum_digits(v, text), v->origin);
 	}
 	if (isnan(v->f) || isinf(v->f)) {
-		return add(d, isnan(v->f) ? "NaN" : v->f < 0 ? "-Infinity" : "Infinity", v->origin);
+		return add(d,
+			isnan(v->f) ? KP_S("NaN")
+			: v->f < 0  ? KP_S("-Infinity")
+				    : KP_S("Infinity"),
+			v->origin);
 	}
 	return kp_tpl_buf_add(d->I, d->b, kp_str_n(text, kp_pynum_repr(v->f, text)), v->origin);
-}
-
-static int newline(struct dumper *d, uint32_t level, uint8_t origin)
-{
-	if (!d->pretty) {
-		return 0;
-	}
-	if (add(d, "\n", origin)) {
-		return -1;
-	}
-	for (uint32_t i = 0; i < level; i++) {
-		if (kp_tpl_buf_add_str(d->I, d->b, &d->indent)) {
-			return -1;
-		}
-	}
-	return 0;
 }
 
 /* The separator has the container's origin unless it was given as an argument of its own. */
@@ -130,14 +146,49 @@ static int separator(struct dumper *d, const struct kp_tv *sep, uint8_t origin)
 	return kp_tpl_buf_add_str(d->I, d->b, &s);
 }
 
+/* The indentation, too, has the container's origin unless it was given as a text of several. */
+static int newline(struct dumper *d, uint32_t level, uint8_t origin)
+{
+	if (!d->pretty) {
+		return 0;
+	}
+	size_t n = 1 + (size_t)level * d->indent.n;
+	origin = kp_origin_mix(d->indent.origin, origin);
+	if (KP_LIKELY(n <= d->n_lines)) {
+		return add(d, kp_str_n(d->lines, n), origin);
+	}
+	if (add(d, KP_S("\n"), origin)) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < level; i++) {
+		if (separator(d, &d->indent, origin)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* What newline takes its lines from; none when the indentation has origins of its own. */
+static void write_lines(struct dumper *d)
+{
+	kp_str s = kp_tv_bytes(&d->indent);
+	if (d->indent.flags & KP_TVF_MIXED && d->indent.buf->n_runs > 1) {
+		return;
+	}
+	d->lines[0] = '\n';
+	for (d->n_lines = 1; s.n && d->n_lines + s.n <= LINES; d->n_lines += s.n) {
+		memcpy(d->lines + d->n_lines, s.p, s.n);
+	}
+}
+
 static int dump(struct dumper *d, const struct kp_tv *v, uint32_t level);
 
 static int dump_list(struct dumper *d, const struct kp_tv *v, uint32_t level)
 {
 	if (!v->n) {
-		return add(d, "[]", v->origin);
+		return add(d, KP_S("[]"), v->origin);
 	}
-	if (add(d, "[", v->origin)) {
+	if (add(d, KP_S("["), v->origin)) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < v->n; i++) {
@@ -147,7 +198,7 @@ static int dump_list(struct dumper *d, const struct kp_tv *v, uint32_t level)
 			return -1;
 		}
 	}
-	return newline(d, level, v->origin) || add(d, "]", v->origin) ? -1 : 0;
+	return newline(d, level, v->origin) || add(d, KP_S("]"), v->origin) ? -1 : 0;
 }
 
 /* Keys that are no strings are written as JSON would write them, in quotes. */
@@ -161,7 +212,10 @@ static int dump_key(struct dumper *d, const struct kp_tv *k)
 	case KP_TV_INT:
 	case KP_TV_BIG:
 	case KP_TV_FLOAT:
-		return add(d, "\"", k->origin) || dump(d, k, 0) || add(d, "\"", k->origin) ? -1 : 0;
+		return add(d, KP_S("\""), k->origin) || dump(d, k, 0) ||
+				       add(d, KP_S("\""), k->origin)
+			       ? -1
+			       : 0;
 	default:
 		return kp_tpl_fail(d->I, "keys must be str, int, float, bool or None, not %s",
 			kp_tv_type_name(k));
@@ -172,7 +226,7 @@ static int dump_dict(struct dumper *d, const struct kp_tv *v, uint32_t level)
 {
 	uint32_t n = kp_tv_dict_n(v);
 	if (!n) {
-		return add(d, "{}", v->origin);
+		return add(d, KP_S("{}"), v->origin);
 	}
 	struct kp_tv *keys = NULL, *values = NULL, k, x;
 	if (d->sort) {
@@ -188,7 +242,7 @@ static int dump_dict(struct dumper *d, const struct kp_tv *v, uint32_t level)
 			return -1;
 		}
 	}
-	if (add(d, "{", v->origin)) {
+	if (add(d, KP_S("{"), v->origin)) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -204,7 +258,7 @@ static int dump_dict(struct dumper *d, const struct kp_tv *v, uint32_t level)
 			return -1;
 		}
 	}
-	return newline(d, level, v->origin) || add(d, "}", v->origin) ? -1 : 0;
+	return newline(d, level, v->origin) || add(d, KP_S("}"), v->origin) ? -1 : 0;
 }
 
 static int dump(struct dumper *d, const struct kp_tv *v, uint32_t level)
@@ -218,9 +272,9 @@ static int dump(struct dumper *d, const struct kp_tv *v, uint32_t level)
 	}
 	switch (v->type) {
 	case KP_TV_NONE:
-		return add(d, "null", v->origin);
+		return add(d, KP_S("null"), v->origin);
 	case KP_TV_BOOL:
-		return add(d, v->i ? "true" : "false", v->origin);
+		return add(d, v->i ? KP_S("true") : KP_S("false"), v->origin);
 	case KP_TV_INT:
 	case KP_TV_BIG:
 	case KP_TV_FLOAT:
@@ -246,6 +300,7 @@ static int set_indent(struct dumper *d, const struct kp_tv *v)
 	d->pretty = true;
 	if (v->type == KP_TV_STR) {
 		d->indent = *v;
+		write_lines(d);
 		return 0;
 	}
 	if (!kp_tv_is_int(v)) {
@@ -261,6 +316,7 @@ static int set_indent(struct dumper *d, const struct kp_tv *v)
 		return -1;
 	}
 	d->indent = kp_tpl_buf_value(b);
+	write_lines(d);
 	return 0;
 }
 
@@ -288,12 +344,13 @@ static int set_separators(struct dumper *d, const struct kp_tv *v)
 int kp_tpl_filter_tojson(
 	struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg, struct kp_tv *ret)
 {
+	enum { FIRST = 512 };
 	struct dumper d = { .I = I,
 		.ascii = kp_tv_truth(&arg[0]),
 		.sort = kp_tv_truth(&arg[3]),
 		.indent = kp_tv_str(KP_S(""), 0) };
-	if (kp_tpl_buf_new(I, 0, &d.b) || set_indent(&d, &arg[1]) || set_separators(&d, &arg[2]) ||
-		dump(&d, x, 0)) {
+	if (kp_tpl_buf_new(I, FIRST, &d.b) || set_indent(&d, &arg[1]) ||
+		set_separators(&d, &arg[2]) || dump(&d, x, 0)) {
 		return -1;
 	}
 	*ret = kp_tpl_buf_value(d.b);

@@ -7,6 +7,17 @@
 int kp_tpl_buf_new(struct kp_interp *I, size_t cap, struct kp_tpl_buf **ret);
 int kp_tpl_buf_grow(struct kp_interp *I, struct kp_tpl_buf *b, size_t n);
 int kp_tpl_buf_run(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t end, uint8_t origin);
+/* The last n bytes, which the caller has written into the room it made, have this origin. */
+static inline int kp_tpl_buf_mark(
+	struct kp_interp *I, struct kp_tpl_buf *b, size_t n, uint8_t origin)
+{
+	b->n += (uint32_t)n;
+	if (KP_LIKELY(b->n_runs && b->runs[b->n_runs - 1].origin == origin)) {
+		b->runs[b->n_runs - 1].end = b->n;
+		return 0;
+	}
+	return kp_tpl_buf_run(I, b, b->n, origin);
+}
 static inline int kp_tpl_buf_add(
 	struct kp_interp *I, struct kp_tpl_buf *b, kp_str s, uint8_t origin)
 {
@@ -17,12 +28,7 @@ static inline int kp_tpl_buf_add(
 		return -1;
 	}
 	memcpy(b->p + b->n, s.p, s.n);
-	b->n += (uint32_t)s.n;
-	if (KP_LIKELY(b->n_runs && b->runs[b->n_runs - 1].origin == origin)) {
-		b->runs[b->n_runs - 1].end = b->n;
-		return 0;
-	}
-	return kp_tpl_buf_run(I, b, b->n, origin);
+	return kp_tpl_buf_mark(I, b, s.n, origin);
 }
 /* A string value, or bytes [from, to) of one, with their origins. */
 int kp_tpl_buf_add_str(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *s);
