@@ -199,6 +199,20 @@ static bool ask_parallel(struct probe *p)
 	       shows(p, "kpfunction") && shows(p, "kpsecond");
 }
 
+static void is_developer(void *ctx, kp_str literal)
+{
+	*(bool *)ctx |= kp_str_eq(literal, KP_S("developer"));
+}
+
+/* It compares roles with the name, and shows the text; one that prints any role's name (ChatML) does not know it. */
+static bool ask_developer(struct probe *p)
+{
+	bool named = false;
+	kp_template_each_literal(p->t, is_developer, &named);
+	return named && render(p, "[{\"role\":\"developer\",\"content\":\"kpone\"},%s]", user(p)) &&
+	       shows(p, "kpone");
+}
+
 #define REASONING "\"thinking\":\"kpreason\",\"reasoning_content\":\"kpreason\","
 
 void kp_template_probe(const struct kp_template *t, const struct kp_template_var *vars,
@@ -214,10 +228,7 @@ void kp_template_probe(const struct kp_template *t, const struct kp_template_var
 	}
 	ret->content[KP_SHAPE_SYSTEM] = ask_content(&p, KP_SHAPE_SYSTEM);
 	ret->content[KP_SHAPE_ASSISTANT] = ask_content(&p, KP_SHAPE_ASSISTANT);
-	ret->developer_role =
-		kp_template_mentions(t, KP_S("developer")) &&
-		render(&p, "[{\"role\":\"developer\",\"content\":\"kpone\"},%s]", user(&p)) &&
-		shows(&p, "kpone");
+	ret->developer_role = ask_developer(&p);
 	ret->past_reasoning =
 		render(&p, "[%s,{\"role\":\"assistant\"," REASONING "\"content\":\"kpone\"},%s]",
 			user(&p), user(&p)) &&
