@@ -8,4 +8,8 @@ regen::
 	hack/gen-unicode
 check-gen::
 	hack/gen-unicode --check
+regen::
+	hack/gen-native-templates
+check-gen::
+	hack/gen-native-templates --check
 .PHONY: regen check-gen

@@ -2,11 +2,12 @@
      {"source": "...", "vars": {...}, "origins": {"name": "client"|"assistant"}, "now": nanoseconds, "ms": n, "steps": n, "output": n, "memory": n}
    and one a line on stdout: {"text": "...", "runs": [[end, origin], ...]} or {"error": "...", "code": "INVALID_ARGUMENT"}. The last compiled
    source is kept. Variables without an origin are trusted. With "continue": true the final message is left open. With "adapt": true the messages and tools are rewritten to the template's
-   shape first, and what the template got is answered too; with "probe": true only the shape is answered. */
+   shape first, and what the template got is answered too; with "probe": true only the shape is answered, with "native": NAME the source of that template. */
 #include "base/clock.h"
 #include "json/value.h"
 #include "json/write.h"
 #include "template/adapt.h"
+#include "template/native.h"
 #include "template/prefill.h"
 
 #include <stdio.h>
@@ -119,6 +120,16 @@ static void answer_text(
 	kp_buf_lit(out, "}\n");
 }
 
+static void answer_native(struct kp_buf *out, kp_str name)
+{
+	KP_AUTO(buf) struct kp_buf source;
+	kp_buf_init(&source, 1 << 20);
+	kp_template_native(name, &source);
+	kp_buf_lit(out, "{\"source\":");
+	kp_json_w_str(out, kp_buf_str(&source));
+	kp_buf_lit(out, "}\n");
+}
+
 static void answer(kp_str line, struct kp_template **t, struct kp_buf *source, struct kp_buf *out)
 {
 	KP_AUTO(arena) struct kp_arena *in = kp_arena_create(1U << 30);
@@ -126,6 +137,10 @@ static void answer(kp_str line, struct kp_template **t, struct kp_buf *source, s
 	struct kp_jv req;
 	if (kp_jv_parse(line, in, &req, &err)) {
 		answer_error(out, &err);
+		return;
+	}
+	if (kp_jv_get(&req, KP_S("native"))) {
+		answer_native(out, kp_jv_str(&req, KP_S("native")));
 		return;
 	}
 	kp_str src = kp_jv_str(&req, KP_S("source"));
@@ -156,14 +171,18 @@ static void answer(kp_str line, struct kp_template **t, struct kp_buf *source, s
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(number(&req, "memory", 1U << 30));
 	struct kp_template_shape shape;
 	struct kp_text text;
-	struct kp_template_var *messages = NULL;
+	struct kp_template_var *messages = NULL, special[MAX_VARS];
+	size_t n_special = 0;
 	for (size_t i = 0; i < opts.n_vars; i++) {
+		if (kp_str_ends(v[i].name, KP_S("_token"))) {
+			special[n_special++] = v[i];
+		}
 		messages = kp_str_eq(v[i].name, KP_S("messages")) ? &v[i] : messages;
 	}
 	bool open = messages && kp_jv_is(kp_jv_get(&req, KP_S("continue")), KP_JSON_TRUE);
 	bool adapted = kp_jv_is(kp_jv_get(&req, KP_S("adapt")), KP_JSON_TRUE);
 	if (adapted || kp_jv_get(&req, KP_S("probe"))) {
-		kp_template_probe(*t, v, opts.n_vars, &shape);
+		kp_template_probe(*t, special, n_special, &shape);
 	}
 	if (kp_jv_get(&req, KP_S("probe"))) {
 		answer_shape(out, &shape);

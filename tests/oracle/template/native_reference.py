@@ -1,0 +1,151 @@
+"""The code that some models have instead of a chat template, run beside lib/template/native. By the Python of hack/venv chat:
+native_reference.py FOLDER, where FOLDER has DeepSeek's encoders and o200k_base.tiktoken. A JSON object a line on stdin:
+{"name": "harmony", "messages": [...], "tools": [...] or null, "kwargs": {...}}; one a line on stdout: {"text": "..."} or {"error": "..."}.
+"""
+
+import copy
+import functools
+import json
+import os
+import sys
+
+DATE = "2026-02-28"
+
+
+def renamed(messages):
+    """Messages as vLLM hands them on: reasoning has its newer name."""
+    messages = copy.deepcopy(messages)
+    for m in messages:
+        if "reasoning_content" in m:
+            m["reasoning"] = m["reasoning_content"]
+    return messages
+
+
+# DeepSeek: what vLLM 0.32's tokenizers/deepseek_v32.py and deepseek_v4.py do around the encoders.
+
+
+def deepseek_v32(messages, tools, kwargs):
+    import deepseek_v32_encoding
+
+    messages = renamed(messages)
+    if tools:
+        messages.insert(0, {"role": "system", "tools": tools})
+    mode = "thinking" if kwargs.get("thinking") or kwargs.get("enable_thinking") else "chat"
+    return deepseek_v32_encoding.encode_messages(messages, thinking_mode=mode, drop_thinking=messages[-1]["role"] == "user")
+
+
+def deepseek_v4(messages, tools, kwargs):
+    import deepseek_v4_encoding
+
+    messages = renamed(messages)
+    thinking = bool(kwargs.get("thinking")) or bool(kwargs.get("enable_thinking"))
+    if "thinking" not in kwargs and "enable_thinking" not in kwargs:
+        thinking = True
+    if tools:
+        at = next((i for i, m in enumerate(messages) if m["role"] == "system"), None)
+        if at is None:
+            messages.insert(0, {"role": "system"})
+        messages[at or 0]["tools"] = tools
+    effort = kwargs.get("reasoning_effort")
+    if not isinstance(effort, str):
+        effort = "high" if thinking else None
+    elif effort == "none":
+        thinking, effort = False, None
+    elif effort in ("low", "minimal", "medium"):
+        effort = "low"
+    elif effort != "max":
+        effort = "high"
+    return deepseek_v4_encoding.encode_messages(
+        messages, thinking_mode="thinking" if thinking else "chat", drop_thinking=kwargs.get("drop_thinking", True), reasoning_effort=effort)
+
+
+# gpt-oss: what vLLM 0.32's entrypoints/openai/parser/harmony_utils.py makes of a chat, rendered by openai-harmony.
+
+
+def flat(content):
+    if content is None or isinstance(content, str):
+        return content
+    texts = [p["text"] for p in content if p.get("text") is not None]
+    return "".join(texts) if texts else None
+
+
+def harmony_developer(h, instructions, tools):
+    content = h.DeveloperContent.new()
+    if instructions is not None:
+        content = content.with_instructions(instructions)
+    if tools:
+        functions = [t["function"] for t in tools]
+        content = content.with_function_tools(
+            [h.ToolDescription.new(name=f["name"], description=f.get("description") or "", parameters=f.get("parameters")) for f in functions])
+    return h.Message.from_role_and_content(h.Role.DEVELOPER, content)
+
+
+def harmony_message(h, m, names):
+    says = h.Message.from_role_and_content
+    role, calls, content, out = m["role"], m.get("tool_calls"), m.get("content"), []
+    if role == "tool":
+        author = h.Author.new(h.Role.TOOL, "functions." + names.get(m.get("tool_call_id", ""), ""))
+        return [h.Message.from_author_and_content(author, flat(content) or "").with_channel("commentary").with_recipient("assistant")]
+    if role in ("system", "developer"):
+        return [] if flat(content) is None else [harmony_developer(h, flat(content), None)]
+    if calls and flat(content):
+        out.append(says(h.Role.ASSISTANT, flat(content)).with_channel("commentary"))
+    if role == "assistant" and m.get("reasoning"):
+        out.append(says(h.Role.ASSISTANT, m["reasoning"]).with_channel("analysis"))
+    for c in calls or []:
+        call = says(h.Role.ASSISTANT, c["function"].get("arguments") or "").with_channel("commentary")
+        out.append(call.with_recipient("functions." + c["function"]["name"]).with_content_type("json"))
+    if calls:
+        return out
+    parts = [h.TextContent(text=t) for t in ([content or ""] if not isinstance(content, list) else [p.get("text", "") for p in content])]
+    if role != "assistant":
+        out.append(h.Message.from_role_and_contents(role, parts))
+    elif parts and parts[0].text:
+        out.append(h.Message.from_role_and_contents(role, parts).with_channel("final"))
+    return out
+
+
+@functools.cache
+def harmony_encoding():
+    import openai_harmony as h
+
+    return h.load_harmony_encoding(h.HarmonyEncodingName.HARMONY_GPT_OSS)
+
+
+def harmony(messages, tools, kwargs):
+    import openai_harmony as h
+
+    messages = renamed(messages)
+    system = h.SystemContent.new().with_conversation_start_date(DATE)
+    if kwargs.get("reasoning_effort") is not None:
+        system = system.with_reasoning_effort(h.ReasoningEffort[kwargs["reasoning_effort"].upper()])
+    out, instructions = [h.Message.from_role_and_content(h.Role.SYSTEM, system)], None
+    if messages and messages[0]["role"] in ("system", "developer"):
+        instructions = flat(messages.pop(0).get("content"))
+    if instructions or tools:
+        out.append(harmony_developer(h, instructions, tools))
+    names = {c.get("id"): c["function"]["name"] for m in messages for c in m.get("tool_calls") or []}
+    for m in messages:
+        out += harmony_message(h, m, names)
+    final = max((i for i, m in enumerate(out) if m.author.role == "assistant" and m.channel == "final"), default=-1)
+    out = [m for i, m in enumerate(out) if i >= final or m.channel != "analysis"]
+    encoding = harmony_encoding()
+    config = h.RenderConversationConfig(auto_drop_analysis=False)
+    return encoding.decode(encoding.render_conversation_for_completion(h.Conversation.from_messages(out), h.Role.ASSISTANT, config=config))
+
+
+def main():
+    sys.path.insert(0, sys.argv[1])
+    os.environ["TIKTOKEN_ENCODINGS_BASE"] = sys.argv[1]
+    renderers = {"deepseek_v32": deepseek_v32, "deepseek_v4": deepseek_v4, "harmony": harmony}
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = {"text": renderers[request["name"]](request["messages"], request["tools"], request["kwargs"])}
+        except Exception as e:  # whatever it raises: it refuses
+            answer = {"error": f"{type(e).__name__}: {e}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

