@@ -33,7 +33,7 @@ PKGS_net      := libuv openssl libnghttp2
 PKGS_wire     := libprotobuf-c
 PKGS_rpc      := grpc gpr
 PKGS_admin    := libwebsockets
-PKGS_token    := zlib
+PKGS_token    := zlib libpcre2-8
 PKGS_cli      := libcurl
 
 # Libraries without a .pc file.

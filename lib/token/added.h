@@ -34,16 +34,16 @@ int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n
 	struct kp_err *err) KP_MUST_USE;
 void kp_matcher_fini(struct kp_matcher *m);
 
-/* Where text came from. policy NULL: everything is trusted. shift/changes translate places in normalized text. */
+/* Where text came from. policy NULL: everything is trusted. shift and maps translate places in normalized text. */
 struct kp_token_policy;
-struct kp_nfc_change;
+struct kp_norm_map;
 struct kp_origins {
 	const struct kp_token_policy *policy;
 	const struct kp_run *runs;
 	size_t n_runs;
 	size_t shift;
-	const struct kp_nfc_change *change;
-	size_t n_change;
+	const struct kp_norm_map *map; /* of the normalizers, first to last */
+	size_t n_maps;
 };
 /* May the added token with this index stand at [from, to) of the (possibly normalized) text? */
 bool kp_policy_allows(const struct kp_origins *o, size_t index, size_t from, size_t to);

@@ -136,6 +136,40 @@ static inline void set_key(struct small *w, size_t at, uint64_t key, size_t done
 	}
 }
 
+/* Merges k symbols, whose keys are set, and collects them. */
+static inline size_t merge_small(const struct kp_bpe *b, struct small *w, size_t k, kp_id *out)
+{
+	size_t groups = (k - 1 + GROUP - 1) / GROUP, last = k - 1;
+	for (size_t i = k - 1; i < groups * GROUP; i++) {
+		w->key[i] = NONE;
+	}
+	for (size_t i = 0; i < groups; i++) {
+		update_group(w, i);
+	}
+	for (uint64_t m; (m = least(w, groups)) != NONE;) {
+		uint32_t rank = (uint32_t)(m >> 8);
+		size_t i = (size_t)(m & 255), j = w->next[i], g = i / GROUP;
+		kp_id made = kp_bpe_product(b, rank);
+		w->sym[i] = made;
+		w->key[i] = NONE;
+		if (j == last) {
+			last = i;
+		} else {
+			size_t after = w->next[j];
+			w->next[i] = (uint8_t)after;
+			w->prev[after] = (uint8_t)i;
+			set_key(w, j, NONE, g);
+			w->key[i] = key_of(kp_bpe_rank(b, made, w->sym[after]), i);
+		}
+		if (i) {
+			size_t before = w->prev[i];
+			set_key(w, before, key_of(kp_bpe_rank(b, w->sym[before], made), before), g);
+		}
+		update_group(w, g);
+	}
+	return collect(b, w, last, out);
+}
+
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out)
 {
 	struct small w;
@@ -145,35 +179,7 @@ size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *o
 		out[0] = w.sym[0];
 		return k && w.sym[0] != b->gap;
 	}
-	size_t groups = (k - 1 + GROUP - 1) / GROUP, last = k - 1;
-	for (size_t i = k - 1; i < groups * GROUP; i++) {
-		w.key[i] = NONE;
-	}
-	for (size_t i = 0; i < groups; i++) {
-		update_group(&w, i);
-	}
-	for (uint64_t m; (m = least(&w, groups)) != NONE;) {
-		uint32_t rank = (uint32_t)(m >> 8);
-		size_t i = (size_t)(m & 255), j = w.next[i], g = i / GROUP;
-		kp_id made = kp_bpe_product(b, rank);
-		w.sym[i] = made;
-		w.key[i] = NONE;
-		if (j == last) {
-			last = i;
-		} else {
-			size_t after = w.next[j];
-			w.next[i] = (uint8_t)after;
-			w.prev[after] = (uint8_t)i;
-			set_key(&w, j, NONE, g);
-			w.key[i] = key_of(kp_bpe_rank(b, made, w.sym[after]), i);
-		}
-		if (i) {
-			size_t before = w.prev[i];
-			set_key(&w, before, key_of(kp_bpe_rank(b, w.sym[before], made), before), g);
-		}
-		update_group(&w, g);
-	}
-	return collect(b, &w, last, out);
+	return merge_small(b, &w, k, out);
 }
 
 /* --- the queue --------------------------------------------------------------------------------------------------- */
@@ -254,52 +260,109 @@ static void run_heap(const struct kp_bpe *b, struct heap *h, struct list *l)
 	}
 }
 
+/* One block: the queue (at most two entries per symbol: n - 1 at first, one more per merge), then the four arrays. */
+static uint64_t *heap_block(
+	size_t n, struct heap *h, struct list *l, struct kp_ids *work, struct kp_err *err)
+{
+	size_t bytes;
+	uint64_t *block = NULL;
+	if (n < UINT32_MAX && kp_size_mul(n, 2 * sizeof(uint64_t) + 4 * sizeof(uint32_t), &bytes)) {
+		block = kp_try_malloc(bytes);
+	}
+	if (!block || !kp_ids_reserve(work, n)) {
+		kp_mem_free(block);
+		(void)kp_err_set(err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", n);
+		return NULL;
+	}
+	*h = (struct heap){ .e = block };
+	uint32_t *at = (uint32_t *)(block + 2 * n);
+	*l = (struct list){ .sym = at, .next = at + n, .prev = at + 2 * n, .rank = at + 3 * n };
+	return block;
+}
+
+/* Merges the k symbols of l and appends what is left of them. */
+static void merge_heap(
+	const struct kp_bpe *b, struct heap *h, struct list *l, size_t k, struct kp_ids *work)
+{
+	for (size_t i = 0; i < k; i++) {
+		l->next[i] = i + 1 < k ? (uint32_t)(i + 1) : UINT32_MAX;
+		l->prev[i] = (uint32_t)(i - 1);
+		l->rank[i] = i + 1 < k ? kp_bpe_rank(b, l->sym[i], l->sym[i + 1]) : KP_BPE_NONE;
+		if (l->rank[i] != KP_BPE_NONE) {
+			h->e[h->n++] = (uint64_t)l->rank[i] << 32 | i;
+		}
+	}
+	for (size_t i = h->n / 4 + 1; i-- > 0;) {
+		if (i < h->n) {
+			sift_down(h, i);
+		}
+	}
+	run_heap(b, h, l);
+	for (uint32_t i = 0; k && i != UINT32_MAX; i = l->next[i]) {
+		if (l->sym[i] != b->gap) {
+			work->p[work->n++] = l->sym[i];
+		}
+	}
+}
+
 int kp_bpe_heap(
 	const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work, struct kp_err *err)
 {
 	if (n == 0) {
 		return 0;
 	}
-	/* One block: the queue (at most two entries per symbol: n - 1 at first, one more per merge), then the four arrays. */
-	size_t bytes;
-	if (n >= UINT32_MAX ||
-		!kp_size_mul(n, 2 * sizeof(uint64_t) + 4 * sizeof(uint32_t), &bytes)) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", n);
+	struct heap h;
+	struct list l;
+	uint64_t *block = heap_block(n, &h, &l, work, err);
+	if (!block) {
+		return -1;
 	}
-	uint64_t *block = kp_try_malloc(bytes);
-	if (!block || !kp_ids_reserve(work, n)) {
-		kp_mem_free(block);
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", n);
-	}
-	struct heap h = { .e = block };
-	uint32_t *at = (uint32_t *)(block + 2 * n);
-	struct list l = { .sym = at, .next = at + n, .prev = at + 2 * n, .rank = at + 3 * n };
 	size_t k = 0;
 	for (size_t i = 0, len; i < n; i += len) {
 		kp_id id = symbol(b, p, p + i, p + n, &len);
 		l.sym[k] = id;
 		k += id != b->gap || !b->drop_gaps;
 	}
-	for (size_t i = 0; i < k; i++) {
-		l.next[i] = i + 1 < k ? (uint32_t)(i + 1) : UINT32_MAX;
-		l.prev[i] = (uint32_t)(i - 1);
-		l.rank[i] = i + 1 < k ? kp_bpe_rank(b, l.sym[i], l.sym[i + 1]) : KP_BPE_NONE;
-		if (l.rank[i] != KP_BPE_NONE) {
-			h.e[h.n++] = (uint64_t)l.rank[i] << 32 | i;
-		}
-	}
-	for (size_t i = h.n / 4 + 1; i-- > 0;) {
-		if (i < h.n) {
-			sift_down(&h, i);
-		}
-	}
-	run_heap(b, &h, &l);
-	for (uint32_t i = 0; k && i != UINT32_MAX; i = l.next[i]) {
-		if (l.sym[i] != b->gap) {
-			work->p[work->n++] = l.sym[i];
-		}
-	}
+	merge_heap(b, &h, &l, k, work);
 	kp_mem_free(block);
+	return 0;
+}
+
+int kp_bpe_symbols(
+	const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_ids *work, struct kp_err *err)
+{
+	if (n == 0) {
+		return 0;
+	}
+	if (n > KP_BPE_SMALL) {
+		struct heap h;
+		struct list l;
+		uint64_t *block = heap_block(n, &h, &l, work, err);
+		if (!block) {
+			return -1;
+		}
+		memcpy(l.sym, sym, n * sizeof(*sym));
+		merge_heap(b, &h, &l, n, work);
+		kp_mem_free(block);
+		return 0;
+	}
+	if (!kp_ids_reserve(work, n)) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "encode `%zu` symbols", n);
+	}
+	struct small w;
+	for (size_t i = 0; i < n; i++) {
+		w.sym[i] = sym[i];
+		if (i) {
+			w.key[i - 1] = key_of(kp_bpe_rank(b, sym[i - 1], sym[i]), i - 1);
+			w.next[i - 1] = (uint8_t)i;
+			w.prev[i] = (uint8_t)(i - 1);
+		}
+	}
+	if (n == 1) {
+		work->p[work->n++] = sym[0];
+	} else {
+		work->n += merge_small(b, &w, n, work->p + work->n);
+	}
 	return 0;
 }
 

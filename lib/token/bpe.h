@@ -31,6 +31,8 @@ enum {
 	KP_TOK_SPECIAL = 2, /* skipped by skip_special */
 	KP_TOK_ADDED = 4,
 	KP_TOK_WORD = 8,  /* part of the byte-level vocabulary: merges may give it */
+	KP_TOK_BYTE = 32, /* of decoded tokens: a byte of ByteFallback */
+	KP_TOK_WAIT = 64, /* of decoded tokens: reads differently at the end */
 	KP_TOK_SELF = 16, /* its bytes encode to just this id: looking a whole piece up is exact */
 };
 
@@ -117,6 +119,9 @@ static inline unsigned kp_pair_match(const struct kp_pair_line *l, uint32_t tag)
    vocab must be complete and outlive b. Memory: 14 bytes per merge, 16 per token, 0.5 MiB. */
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err) KP_MUST_USE;
+/* Only what kp_bpe_symbols needs, for a vocabulary whose tokens are text. Of equal pairs the last wins. */
+int kp_bpe_create_text(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges,
+	size_t n, struct kp_err *err) KP_MUST_USE;
 void kp_bpe_fini(struct kp_bpe *b);
 /* bpe_chars.c: fills char_index and chars; part of kp_bpe_create. */
 int kp_bpe_find_chars(
@@ -152,6 +157,10 @@ static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
 
 /* At most KP_BPE_SMALL bytes; out has room for n ids. Returns how many. */
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out);
+
+/* Merges n symbols, any number. Appends to work. */
+int kp_bpe_symbols(const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_ids *work,
+	struct kp_err *err) KP_MUST_USE;
 
 /* Any length. work is appended to (working memory and result: ids [work->n before, work->n after)). RESOURCE_EXHAUSTED when
    work's maximum is reached or memory is gone. Linear for text whose merges look a bounded way ahead, O(n log n) always. */

@@ -167,7 +167,7 @@ static void mark_self(const struct kp_bpe *b, struct kp_vocab *v)
 	}
 }
 
-int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
+static int begin(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err)
 {
 	*b = (struct kp_bpe){ .vocab = vocab,
@@ -183,12 +183,27 @@ int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merg
 		kp_id id = kp_vocab_find(vocab, kp_str_n(&byte, 1));
 		b->byte_id[c] = id == KP_BPE_NO_ID ? b->gap : id;
 	}
-	if (make_pairs(b, merges, keep_last, err) || make_partners(b, merges, err) ||
-		make_byte_pairs(b, merges, err) || kp_bpe_find_chars(b, merges, err)) {
+	return make_pairs(b, merges, keep_last, err) || make_partners(b, merges, err) ||
+			       make_byte_pairs(b, merges, err)
+		       ? -1
+		       : 0;
+}
+
+int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
+	bool keep_last, bool drop_gaps, struct kp_err *err)
+{
+	if (begin(b, vocab, merges, n, keep_last, drop_gaps, err) ||
+		kp_bpe_find_chars(b, merges, err)) {
 		return -1;
 	}
 	mark_self(b, vocab);
 	return 0;
+}
+
+int kp_bpe_create_text(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges,
+	size_t n, struct kp_err *err)
+{
+	return begin(b, vocab, merges, n, true, false, err);
 }
 
 void kp_bpe_fini(struct kp_bpe *b)

@@ -4,9 +4,10 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "token/hash.h"
-#include "token/nfc.h"
+#include "token/norm.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ int kp_build_init(struct kp_build *b, struct kp_err *err)
 	kp_map_init(&b->odd);
 	kp_buf_init(&b->blob, KP_TOKEN_MAX_INPUT);
 	kp_buf_init(&b->pair, 2 * KP_TOKEN_MAX_TEXT);
+	kp_buf_init(&b->parts, KP_TOKEN_MAX_INPUT);
+	b->t->limits.max_length = SIZE_MAX;
 	return b->t->serial ? 0
 			    : kp_err_set(err, KP_RESOURCE_EXHAUSTED,
 				      "load tokenizer: no serial numbers left");
@@ -37,6 +40,7 @@ void kp_build_fini(struct kp_build *b)
 	b->t = NULL;
 	kp_buf_fini(&b->blob);
 	kp_buf_fini(&b->pair);
+	kp_buf_fini(&b->parts);
 	kp_map_fini(&b->odd, NULL);
 	kp_vec_fini(&b->merges);
 	kp_vec_fini(&b->added);
@@ -77,7 +81,10 @@ static int put_bytes(struct kp_build *b, kp_id id, kp_str text, uint8_t flags, s
 	}
 	struct kp_tok *tok = &b->t->vocab.tok[id];
 	size_t at = b->blob.n;
-	if (kp_bytelevel_decode(&b->alphabet, text, &b->blob)) {
+	if (b->text) {
+		kp_buf_add(&b->blob, text);
+		flags |= flags & KP_TOK_ADDED ? 0 : KP_TOK_WORD;
+	} else if (kp_bytelevel_decode(&b->alphabet, text, &b->blob)) {
 		flags |= flags & KP_TOK_ADDED ? 0 : KP_TOK_WORD;
 	} else {
 		kp_buf_add(&b->blob, text);
@@ -117,6 +124,10 @@ int kp_build_index(struct kp_build *b, struct kp_err *err)
 kp_id kp_build_find(struct kp_build *b, kp_str text)
 {
 	kp_buf_reset(&b->pair);
+	if (b->text) {
+		kp_id id = kp_vocab_find(&b->t->vocab, text);
+		return id == KP_BPE_NO_ID ? KP_NO_ID : id;
+	}
 	if (kp_bytelevel_decode(&b->alphabet, text, &b->pair) && !b->pair.failed) {
 		kp_id id = kp_vocab_find(&b->t->vocab, kp_buf_str(&b->pair));
 		return id == KP_BPE_NO_ID ? KP_NO_ID : id;
@@ -130,8 +141,16 @@ int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err 
 	struct kp_vocab *v = &b->t->vocab;
 	struct kp_merge m = { KP_BPE_NO_ID, KP_BPE_NO_ID, KP_BPE_NO_ID };
 	kp_buf_reset(&b->pair);
-	if (left.n <= KP_TOKEN_MAX_TEXT && right.n <= KP_TOKEN_MAX_TEXT &&
-		kp_bytelevel_decode(&b->alphabet, left, &b->pair)) {
+	if (b->text) {
+		m.left = kp_vocab_find(v, left);
+		m.right = kp_vocab_find(v, right);
+		kp_buf_add(&b->pair, left);
+		kp_buf_add(&b->pair, kp_str_skip(right, b->strip_prefix));
+		if (!b->pair.failed && right.n >= b->strip_prefix) {
+			m.product = kp_vocab_find(v, kp_buf_str(&b->pair));
+		}
+	} else if (left.n <= KP_TOKEN_MAX_TEXT && right.n <= KP_TOKEN_MAX_TEXT &&
+		   kp_bytelevel_decode(&b->alphabet, left, &b->pair)) {
 		size_t cut = b->pair.n;
 		if (kp_bytelevel_decode(&b->alphabet, right, &b->pair) && !b->pair.failed) {
 			kp_str whole = kp_buf_str(&b->pair);
@@ -219,19 +238,35 @@ static bool is_special_text(const struct kp_build *b, kp_str text)
 static int normalize_added(struct kp_build *b, struct kp_added *a, struct kp_err *err)
 {
 	struct kp_tokenizer *t = b->t;
-	if (!t->nfc || !(a->flags & KP_ADDED_NORMALIZED) || kp_nfc_quick(a->shown)) {
+	static const struct kp_norm nfc = { .step[0].kind = KP_NORM_NFC, .n = 1 };
+	if (!(t->nfc || t->norm.n) || !(a->flags & KP_ADDED_NORMALIZED)) {
 		return 0;
 	}
-	struct kp_nfc_work work = { 0 };
-	KP_AUTO(buf) struct kp_buf out;
-	kp_buf_init(&out, 4 * KP_TOKEN_MAX_TEXT);
-	int r = kp_nfc(a->shown, &work, &out, err);
-	kp_nfc_work_fini(&work);
-	if (r || kp_arena_dup(t->arena, kp_buf_str(&out), &a->text, err)) {
-		return -1;
+	struct kp_norm_work work;
+	kp_str out;
+	kp_norm_work_init(&work);
+	int r = kp_norm_run(
+		t->nfc ? &nfc : &t->norm, a->shown, false, 4 * KP_TOKEN_MAX_TEXT, &work, &out, err);
+	bool same = r == 0 && kp_str_eq(out, a->shown);
+	if (r == 0 && !same && out.n == 0) {
+		r = kp_err_set(err, KP_UNIMPLEMENTED,
+			"load added token `%" KP_FMT "`: nothing is left of it when normalized",
+			KP_ARG(kp_str_sub(a->shown, 0, 80)));
 	}
-	/* No text of the byte alphabet changes under NFC, so this is no token that merges give. */
+	if (r == 0 && !same) {
+		r = kp_arena_dup(t->arena, out, &a->text, err);
+	}
+	kp_norm_work_fini(&work);
+	if (r || same) {
+		return r;
+	}
 	uint8_t special = is_special_text(b, a->text) ? KP_TOK_SPECIAL : 0;
+	if (t->vocab.tok[a->id].flags & KP_TOK_WORD) {
+		return kp_err_set(err, KP_UNIMPLEMENTED,
+			"load added token `%" KP_FMT
+			"`: a token of the vocabulary that normalization changes",
+			KP_ARG(kp_str_sub(a->shown, 0, 80)));
+	}
 	return put_bytes(b, a->id, a->text, KP_TOK_ADDED | special, err);
 }
 
@@ -272,8 +307,10 @@ static uint64_t fingerprint(const struct kp_build *b)
 {
 	const struct kp_tokenizer *t = b->t;
 	uint64_t h = mix(1, t->pretok.name, strlen(t->pretok.name));
-	unsigned char switches[] = { t->nfc, t->ignore_merges, b->keep_last, b->drop_gaps };
+	unsigned char switches[] = { t->nfc, t->ignore_merges, b->keep_last, b->drop_gaps,
+		t->model.kind, b->text };
 	h = mix(h, switches, sizeof(switches));
+	h = mix(h, b->parts.p, b->parts.n);
 	h = mix(h, b->blob.p, b->blob.n);
 	h = mix(h, t->vocab.tok, t->vocab.n * sizeof(*t->vocab.tok));
 	h = mix(h, b->merges.p, b->merges.n * sizeof(*b->merges.p));
@@ -331,6 +368,99 @@ static int check_ids(const struct kp_tokenizer *t, const kp_id *ids, size_t n, s
 	return 0;
 }
 
+static int finish_bytes(struct kp_build *b, struct kp_err *err)
+{
+	struct kp_tokenizer *t = b->t;
+	return kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last,
+		       b->drop_gaps, err) ||
+			       kp_words_create(&t->words, &t->vocab,
+				       t->ignore_merges ? KP_TOK_WORD : KP_TOK_SELF, err)
+		       ? -1
+		       : 0;
+}
+
+static int finish_text(struct kp_build *b, struct kp_err *err)
+{
+	struct kp_tokenizer *t = b->t;
+	for (unsigned c = 0; c < 256; c++) {
+		char name[8];
+		int n = snprintf(name, sizeof(name), "<0x%02X>", c);
+		t->model.byte[c] = kp_vocab_find(&t->vocab, kp_str_n(name, (size_t)n));
+	}
+	if (t->model.kind == KP_MODEL_BPE &&
+		kp_bpe_create_text(&t->bpe, &t->vocab, b->merges.p, b->merges.n, err)) {
+		return -1;
+	}
+	return kp_model_create(&t->model, &t->vocab, &t->bpe, err);
+}
+
+/* What each token reads as when it is neither first nor last. */
+static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, struct kp_buf *last,
+	struct kp_err *err)
+{
+	struct kp_decoder *d = &t->decoder;
+	struct kp_find_work work = { 0 };
+	struct kp_tok *to = &t->decoded.tok[id];
+	size_t at = blob->n;
+	(void)kp_decoder_token(d, kp_vocab_bytes(&t->vocab, id), false, false, &work, blob, err);
+	if (d->fallback) {
+		int byte = kp_decoder_byte(kp_str_skip(kp_buf_str(blob), at));
+		if (byte >= 0) {
+			blob->n = at;
+			kp_buf_addc(blob, (char)byte);
+			to->flags |= KP_TOK_BYTE;
+		}
+	}
+	if (d->any_last) {
+		kp_buf_reset(last);
+		(void)kp_decoder_token(
+			d, kp_vocab_bytes(&t->vocab, id), false, true, &work, last, err);
+		bool same = kp_str_eq(kp_buf_str(last), kp_str_skip(kp_buf_str(blob), at));
+		to->flags |= same ? 0 : KP_TOK_WAIT;
+	}
+	kp_find_work_fini(&work);
+	if (blob->failed || blob->n - at > UINT16_MAX) {
+		return kp_err_set(err, KP_TOO_LARGE, "load token `%u`: reads as too much text", id);
+	}
+	to->at = (uint32_t)at;
+	to->n = (uint16_t)(blob->n - at);
+	return 0;
+}
+
+static int finish_decoder(struct kp_tokenizer *t, struct kp_err *err)
+{
+	t->decoded = t->vocab;
+	if (t->decoder.n == 0 && t->decoder.n_ops == 0 && !t->decoder.fallback) {
+		return 0;
+	}
+	t->decoded.tok = kp_try_malloc(t->vocab.n * sizeof(*t->vocab.tok));
+	t->decoded_blob = kp_try_malloc(1);
+	if (!t->decoded.tok || !t->decoded_blob) {
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "load vocabulary: `%zu` tokens", t->vocab.n);
+	}
+	memcpy(t->decoded.tok, t->vocab.tok, t->vocab.n * sizeof(*t->vocab.tok));
+	KP_AUTO(buf) struct kp_buf blob;
+	KP_AUTO(buf) struct kp_buf last;
+	kp_buf_init(&blob, KP_TOKEN_MAX_INPUT);
+	kp_buf_init(&last, KP_TOKEN_MAX_INPUT);
+	for (kp_id id = 0; id < t->vocab.n; id++) {
+		if ((t->vocab.tok[id].flags & KP_TOK_KNOWN) &&
+			decode_token(t, id, &blob, &last, err)) {
+			return -1;
+		}
+	}
+	char *p = kp_try_realloc(t->decoded_blob, blob.n + 1);
+	if (!p) {
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "load vocabulary: `%zu` bytes", blob.n);
+	}
+	memcpy(p, blob.p, blob.n);
+	t->decoded_blob = p;
+	t->decoded.blob = p;
+	return 0;
+}
+
 int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err *err)
 {
 	struct kp_tokenizer *t = b->t;
@@ -352,10 +482,10 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 	}
 	memcpy(t->blob, b->blob.p, b->blob.n);
 	t->vocab.blob = t->blob;
-	if (kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last, b->drop_gaps,
-		    err) ||
-		kp_words_create(
-			&t->words, &t->vocab, t->ignore_merges ? KP_TOK_WORD : KP_TOK_SELF, err)) {
+	if (b->text ? finish_text(b, err) : finish_bytes(b, err)) {
+		return -1;
+	}
+	if (finish_decoder(t, err)) {
 		return -1;
 	}
 	finish_info(b);

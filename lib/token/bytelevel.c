@@ -1,6 +1,8 @@
 /* DESIGN: GPT-2 writes each byte of a token as one printable character: the printable ones of Latin-1 as themselves, the other 68 as
    U+0100, U+0101, ... in byte order. This is the way back, a table by code point. */
 #include "token/internal.h"
+#include "base/utf8.h"
+#include "token/norm.h"
 #include "token/unicode.h"
 
 static bool is_printable(unsigned c)
@@ -37,4 +39,15 @@ bool kp_bytelevel_decode(const struct kp_bytelevel *b, kp_str text, struct kp_bu
 		p += n;
 	}
 	return true;
+}
+
+void kp_bytelevel_encode(kp_str bytes, struct kp_buf *out)
+{
+	for (size_t i = 0; i < bytes.n; i++) {
+		unsigned c = (uint8_t)bytes.p[i], cp = c;
+		if (!is_printable(c)) {
+			cp = c <= 32 ? 256 + c : c < 0xad ? 256 + 33 + (c - 127) : 256 + 67;
+		}
+		kp_utf8_add(out, cp);
+	}
 }

@@ -53,8 +53,46 @@ static kp_id whole(const struct kp_tokenizer *t, const uint8_t *p, size_t n)
 	return t->ignore_merges ? kp_vocab_find(&t->vocab, kp_str_n(p, n)) : KP_BPE_NO_ID;
 }
 
+/* A piece through a text model: its ids in the scratch's work array. */
+static bool encode_text(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	const struct kp_tokenizer *t = e->t;
+	kp_ids_reset(&e->s->work);
+	if (kp_model_encode(&t->model, &t->vocab, &t->bpe, kp_str_n(p, n), &e->s->model,
+		    &e->s->work, e->err)) {
+		e->failed = true;
+		return false;
+	}
+	return true;
+}
+
+static void miss_text(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
+{
+	if (!encode_text(e, p, n)) {
+		return;
+	}
+	const struct kp_ids *ids = &e->s->work;
+	struct kp_cache_entry *c = kp_span_bucket(e, key);
+	c[1] = c[0];
+	c->key = key;
+	if (ids->n <= 4) {
+		memset(c->id, 0, sizeof(c->id));
+		memcpy(c->id, ids->p, ids->n * sizeof(kp_id));
+		c->id[0] |= (kp_id)ids->n << 24;
+	} else {
+		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
+			kp_hash_fold(key.lo, key.hi), ids->p, ids->n);
+	}
+	add_ids(e, ids->p, ids->n);
+}
+
 void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
 {
+	if (KP_UNLIKELY(e->t->model.kind != KP_MODEL_BYTES)) {
+		miss_text(e, p, n, key);
+		return;
+	}
 	kp_id ids[KP_CACHE_KEY];
 	size_t count = 1;
 	ids[0] = n <= KP_WORD_MAX ? kp_words_find(&e->t->words, key.lo, (uint32_t)key.hi, n)
@@ -82,6 +120,14 @@ void kp_span_far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_
 	uint64_t hash = kp_hash_fold(key.lo, key.hi);
 	size_t count;
 	const kp_id *found = kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, &count);
+	if (KP_UNLIKELY(e->t->model.kind != KP_MODEL_BYTES)) {
+		if (found) {
+			add_ids(e, found, count);
+		} else {
+			miss_text(e, p, n, key);
+		}
+		return;
+	}
 	if (!found) { /* the log began anew since then */
 		kp_id ids[KP_CACHE_KEY];
 		count = kp_bpe_small(&e->t->bpe, p, n, ids);
@@ -108,6 +154,12 @@ void kp_span_long(struct kp_span *e, const uint8_t *p, size_t n)
 	small[0] = whole(e->t, p, n);
 	if (small[0] != KP_BPE_NO_ID) {
 		count = 1;
+	} else if (e->t->model.kind) {
+		if (!encode_text(e, p, n)) {
+			return;
+		}
+		ids = e->s->work.p;
+		count = e->s->work.n;
 	} else if (n <= KP_BPE_SMALL) {
 		count = kp_bpe_small(&e->t->bpe, p, n, small);
 	} else {
@@ -127,13 +179,62 @@ void kp_span_long(struct kp_span *e, const uint8_t *p, size_t n)
 
 /* --- segments ---------------------------------------------------------------------------------------------------- */
 
-/* Text between added tokens, already normalized; `readable`: end of the memory around it. */
-static void plain(struct kp_span *e, kp_str s, const char *readable)
+/* A piece that kp_split_run gives. */
+static bool take_piece(void *ctx, kp_str s)
 {
-	if (s.n) {
+	struct kp_span *e = ctx;
+	while (s.n && !e->failed) {
+		size_t n = kp_model_cut(&e->t->model, s);
+		if (e->n > KP_OUT) {
+			kp_span_flush(e);
+		}
+		if (n <= KP_CACHE_KEY) {
+			uint8_t padded[16] = { 0 };
+			memcpy(padded, s.p, n);
+			kp_span_piece(e, padded, n);
+		} else {
+			kp_span_long(e, (const uint8_t *)s.p, n);
+		}
+		s = kp_str_skip(s, n);
+	}
+	return !e->failed;
+}
+
+/* Text between added tokens, already normalized; `readable`: end of the memory around it. first_n: how many of its bytes stand for the
+   begin of the whole text. */
+static void plain(struct kp_span *e, kp_str s, const char *readable, size_t first_n)
+{
+	if (s.n && e->t->pretok.run) {
 		e->t->pretok.run(e, (const uint8_t *)s.p, (const uint8_t *)s.p + s.n,
 			(const uint8_t *)readable);
+	} else if (s.n) {
+		struct kp_piece piece = { .s = s, .first = first_n != 0, .first_n = first_n };
+		if (kp_split_run(&e->t->split, piece, &e->s->split, take_piece, e, e->err)) {
+			e->failed = true;
+		}
 	}
+}
+
+/* The normalized form of a segment. */
+static int normalize(struct kp_span *e, kp_str *s, struct kp_origins *o, size_t *first_n)
+{
+	static const struct kp_norm nfc = { .step[0].kind = KP_NORM_NFC, .n = 1 };
+	const struct kp_norm *norm = e->t->nfc ? &nfc : &e->t->norm;
+	size_t max = s->n > SIZE_MAX / 256 ? s->n : 64 * s->n + (1 << 20);
+	kp_str out;
+	if (kp_norm_run(norm, *s, o->policy && o->n_runs, max, &e->s->norm, &out, e->err)) {
+		return -1;
+	}
+	*s = out;
+	*first_n = e->s->norm.first;
+	o->map = e->s->norm.map;
+	o->n_maps = norm->n;
+	return 0;
+}
+
+static size_t left(size_t n, size_t taken)
+{
+	return n > taken ? n - taken : 0;
 }
 
 /* Text between raw added tokens, `at` its place in the whole text. */
@@ -142,25 +243,25 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 {
 	struct kp_origins o = *whole_text;
 	o.shift = at;
-	if (e->t->nfc && !kp_nfc_quick(s)) {
-		kp_buf_reset(&e->s->text);
-		if (kp_nfc(s, &e->s->nfc, &e->s->text, e->err)) {
+	size_t first_n = s.n ? 1 : 0;
+	if (e->t->nfc ? !kp_nfc_quick(s) : e->t->norm.n != 0) {
+		if (normalize(e, &s, &o, &first_n)) {
 			e->failed = true;
 			return;
 		}
-		s = kp_buf_str(&e->s->text);
 		readable = s.p + s.n;
-		o.change = e->s->nfc.change;
-		o.n_change = e->s->nfc.n_change;
 	}
+	first_n = at ? 0 : first_n;
 	struct kp_match_state state = { 0, 0 };
 	struct kp_match m;
 	while (!e->failed && kp_matcher_next(&e->t->normalized, &o, s, &state, &m)) {
-		plain(e, kp_str_sub(s, state.done, m.from), readable);
+		plain(e, kp_str_sub(s, state.done, m.from), readable, left(first_n, state.done));
 		add_ids(e, &m.id, 1);
 		state.done = m.to;
 	}
-	plain(e, kp_str_skip(s, state.done), readable);
+	if (!e->failed) {
+		plain(e, kp_str_skip(s, state.done), readable, left(first_n, state.done));
+	}
 }
 
 static int check_text(const struct kp_text *text, struct kp_err *err)
@@ -175,6 +276,75 @@ static int check_text(const struct kp_text *text, struct kp_err *err)
 			err, KP_INVALID_ARGUMENT, "encode text: invalid UTF-8 at byte `%zu`", ok);
 	}
 	return 0;
+}
+
+/* Truncates the ids from `begin` on as the file's `truncation` says; n_added: how many the post-processor adds. */
+static int truncate_ids(const struct kp_file_limits *l, struct kp_ids *ids, size_t begin,
+	size_t n_added, struct kp_err *err)
+{
+	size_t n = ids->n - begin;
+	if (!l->truncates) {
+		return 0;
+	}
+	if (l->max_length < n_added) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"truncate to `%zu` ids: %zu of them are special", l->max_length, n_added);
+	}
+	size_t max = l->max_length - n_added;
+	if (n <= max) {
+		return 0;
+	}
+	if (max && (l->only_second || l->stride >= max)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"truncate to `%zu` ids: the file's strategy or stride does not allow it",
+			max);
+	}
+	if (l->left) {
+		memmove(ids->p + begin, ids->p + begin + (n - max), max * sizeof(kp_id));
+	}
+	ids->n = begin + max;
+	return 0;
+}
+
+static void add_all(struct kp_ids *ids, const kp_id *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		kp_ids_add(ids, p[i]);
+	}
+}
+
+/* Puts n ids in front of those from `begin` on. */
+static void put_in_front(struct kp_ids *ids, size_t begin, const kp_id *p, kp_id fill, size_t n)
+{
+	if (n && kp_ids_reserve(ids, n)) {
+		memmove(ids->p + begin + n, ids->p + begin, (ids->n - begin) * sizeof(kp_id));
+		for (size_t i = 0; i < n; i++) {
+			ids->p[begin + i] = p ? p[i] : fill;
+		}
+		ids->n += n;
+	}
+}
+
+static void pad_ids(const struct kp_file_limits *l, struct kp_ids *ids, size_t begin)
+{
+	size_t n = ids->n - begin, to = KP_MAX(n, l->pad_length);
+	if (!l->pads) {
+		return;
+	}
+	to = l->pad_length ? l->pad_length : n;
+	if (l->pad_multiple && to % l->pad_multiple) {
+		to += l->pad_multiple - to % l->pad_multiple;
+	}
+	if (to <= n) {
+		return;
+	}
+	if (l->pad_left) {
+		put_in_front(ids, begin, NULL, l->pad, to - n);
+		return;
+	}
+	for (; n < to && !ids->failed; n++) {
+		kp_ids_add(ids, l->pad);
+	}
 }
 
 int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s,
@@ -198,7 +368,9 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 		.policy = opts->policy, .runs = text->runs, .n_runs = text->n_runs
 	};
 	const char *readable = text->s.p + text->s.n;
-	if (opts->add_special) {
+	size_t begin = ids->n;
+	bool special = opts->add_special && !opts->file_limits;
+	if (special) {
 		add_ids(e, t->prefix, t->n_prefix);
 	}
 	struct kp_match_state state = { 0, 0 };
@@ -214,10 +386,25 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	if (!e->failed && state.done < text->s.n) {
 		segment(e, kp_str_skip(text->s, state.done), readable, &o, state.done);
 	}
-	if (opts->add_special) {
+	if (special) {
 		add_ids(e, t->suffix, t->n_suffix);
 	}
 	kp_span_flush(e);
+	if (opts->file_limits && !e->failed) {
+		special = opts->add_special;
+		e->failed = truncate_ids(
+			&t->limits, ids, begin, special ? t->n_prefix + t->n_suffix : 0, err);
+		if (!e->failed) {
+			put_in_front(ids, begin, t->prefix, 0, special ? t->n_prefix : 0);
+			add_all(ids, t->suffix, special ? t->n_suffix : 0);
+			pad_ids(&t->limits, ids, begin);
+		}
+		if (ids->failed && !e->failed) {
+			e->failed = true;
+			(void)kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+				"encode text: more than `%zu` ids", ids->max);
+		}
+	}
 	kp_scratch_trim(s);
 	return e->failed ? -1 : 0;
 }

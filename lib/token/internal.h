@@ -7,6 +7,10 @@
 #include "base/vec.h"
 #include "token/added.h"
 #include "token/bpe.h"
+#include "token/decoder.h"
+#include "token/model.h"
+#include "token/norm.h"
+#include "token/split.h"
 #include "token/tokenizer.h"
 #include "token/words.h"
 
@@ -15,7 +19,7 @@ enum {
 	KP_TOKEN_MAX_TEXT = UINT16_MAX, /* bytes of one token */
 	KP_TOKEN_MAX_ADDED = 1 << 16,
 	KP_TOKEN_MAX_EOG = 64,
-	KP_TOKEN_MAX_TEMPLATE = 4, /* tokens that a post-processor puts before or after a text */
+	KP_TOKEN_MAX_TEMPLATE = 8, /* tokens that a post-processor puts before or after a text */
 };
 
 struct kp_span; /* encode.c */
@@ -30,6 +34,14 @@ struct kp_pretok {
 	size_t (*piece)(const uint8_t *p, const uint8_t *end);
 };
 
+/* `truncation` and `padding` of a tokenizer.json; max_length SIZE_MAX, pad_length 0: none. */
+struct kp_file_limits {
+	size_t max_length, stride;
+	size_t pad_length, pad_multiple;
+	kp_id pad;
+	bool truncates, only_second, left, pads, pad_left;
+};
+
 struct kp_tokenizer {
 	struct kp_refcount ref;
 	uint32_t serial;        /* never reused in a process: keys of scratch caches */
@@ -41,8 +53,17 @@ struct kp_tokenizer {
 	struct kp_added *added; /* in id order */
 	size_t n_added;
 	struct kp_matcher raw, normalized;
-	bool nfc, ignore_merges;
-	struct kp_pretok pretok;
+	bool nfc; /* the normalizer is NFC alone, which has a short way */
+	bool ignore_merges;
+	struct kp_norm norm;     /* the normalizers otherwise */
+	struct kp_pretok pretok; /* run is NULL: see split */
+	struct kp_split split;
+	struct kp_model model;     /* text models; bpe otherwise */
+	struct kp_decoder decoder; /* n == 0: ByteLevel over a byte-level vocabulary */
+	struct kp_vocab
+		decoded; /* what tokens read as; the same arrays as vocab when the decoder is ByteLevel over such a vocabulary */
+	char *decoded_blob;           /* NULL: not its own */
+	struct kp_file_limits limits; /* truncation, padding */
 	kp_id prefix[KP_TOKEN_MAX_TEMPLATE], suffix[KP_TOKEN_MAX_TEMPLATE];
 	size_t n_prefix, n_suffix;
 	struct kp_tokenizer_info info;
@@ -70,6 +91,7 @@ struct kp_build {
 	struct kp_tokenizer *t;
 	struct kp_bytelevel alphabet;
 	struct kp_buf blob, pair; /* bytes of all tokens; of one merge */
+	struct kp_buf parts;      /* what the loader read of all other parts: for the fingerprint */
 	struct kp_map odd; /* ids + 1 of the vocabulary's texts that are outside of the alphabet */
 	size_t cap_tok;
 	KP_VEC(struct kp_merge)
@@ -79,6 +101,8 @@ struct kp_build {
 	KP_VEC(kp_id)
 	eog;
 	bool keep_last, drop_gaps;
+	bool text; /* tokens are text, not bytes in the alphabet; set before the first one */
+	size_t strip_prefix; /* bytes that a merge takes off its right side (continuing_subword_prefix) */
 };
 int kp_build_init(struct kp_build *b, struct kp_err *err) KP_MUST_USE;
 void kp_build_fini(struct kp_build *b);

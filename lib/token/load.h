@@ -16,6 +16,8 @@ int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena 
 struct kp_hf_files {
 	kp_str tokenizer, config, generation, chat_template;
 };
+/* Base64 with or without padding. */
+int kp_hf_base64(kp_str text, struct kp_arena *a, kp_str *ret, struct kp_err *err) KP_MUST_USE;
 int kp_load_hf(
 	const struct kp_hf_files *files, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 

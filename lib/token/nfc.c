@@ -130,18 +130,19 @@ enum {
 	T_N = 28
 };
 
-static const struct kp_uc_decomposition *decomposition(uint32_t cp)
+const struct kp_uc_decomposition *kp_uc_find(
+	const struct kp_uc_decomposition *table, size_t n, uint32_t cp)
 {
-	size_t lo = 0, hi = kp_uc_decompose_n;
+	size_t lo = 0, hi = n;
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
-		if (kp_uc_decompose[mid].cp < cp) {
+		if (table[mid].cp < cp) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
 		}
 	}
-	return lo < kp_uc_decompose_n && kp_uc_decompose[lo].cp == cp ? &kp_uc_decompose[lo] : NULL;
+	return lo < n && table[lo].cp == cp ? &table[lo] : NULL;
 }
 
 /* 0: the two do not compose. */
@@ -168,8 +169,25 @@ static uint32_t compose(uint32_t a, uint32_t b)
 	return lo < kp_uc_compose_n && c->first == a && c->second == b ? c->cp : 0;
 }
 
-static size_t decompose_one(uint32_t cp, uint32_t *out)
+static bool is_compatible(enum kp_form form)
 {
+	return form == KP_NFKC || form == KP_NFKD;
+}
+
+static bool is_composed(enum kp_form form)
+{
+	return form == KP_NFC || form == KP_NFKC;
+}
+
+static size_t decompose_one(enum kp_form form, uint32_t cp, uint32_t *out)
+{
+	if (is_compatible(form)) {
+		const struct kp_uc_decomposition *k = kp_uc_find(kp_uc_compat, kp_uc_compat_n, cp);
+		if (k) {
+			memcpy(out, kp_uc_compat_pool + k->at, k->n * sizeof(*out));
+			return k->n;
+		}
+	}
 	if (cp >= S_BASE && cp < S_BASE + L_N * V_N * T_N) {
 		uint32_t s = cp - S_BASE, t = s % T_N;
 		out[0] = L_BASE + s / (V_N * T_N);
@@ -177,7 +195,7 @@ static size_t decompose_one(uint32_t cp, uint32_t *out)
 		out[2] = T_BASE + t;
 		return t ? 3 : 2;
 	}
-	const struct kp_uc_decomposition *d = decomposition(cp);
+	const struct kp_uc_decomposition *d = kp_uc_find(kp_uc_decompose, kp_uc_decompose_n, cp);
 	if (!d) {
 		out[0] = cp;
 		return 1;
@@ -269,16 +287,19 @@ static int reserve(struct kp_nfc_work *w, size_t points, struct kp_err *err)
 	return 0;
 }
 
-static int stretch(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err)
+static int stretch(
+	enum kp_form form, kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err)
 {
-	/* A code point of k bytes decomposes into at most 4 (U+0390 and the like: 3 from 2 bytes; Hangul: 3 from 3). */
-	size_t half = 2 * s.n + 4;
+	/* A code point decomposes into at most 2 per byte (U+0390 and the like: 3 from 2 bytes; Hangul: 3 from 3); with compatibility
+	   6 (U+FDFA: 18 from 3). */
+	size_t half = (is_compatible(form) ? 6 : 2) * s.n + 4;
 	if (reserve(w, 2 * half, err)) {
 		return -1;
 	}
 	size_t n = 0, marks = 0; /* marks: where the current run of marks began */
 	for (size_t at = 0, len; at < s.n; at += len) {
-		size_t k = decompose_one(kp_uc_get((const uint8_t *)s.p + at, &len), w->cp + n);
+		size_t k =
+			decompose_one(form, kp_uc_get((const uint8_t *)s.p + at, &len), w->cp + n);
 		for (size_t i = 0; i < k; i++, n++) {
 			w->ccc[n] = kp_uc_nfc_ccc[kp_uc_nfc(w->cp[n])];
 			if (w->ccc[n] == 0) {
@@ -288,7 +309,7 @@ static int stretch(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct k
 		}
 	}
 	order_marks(w, marks, n, half);
-	n = compose_all(w, n);
+	n = is_composed(form) ? compose_all(w, n) : n;
 	for (size_t i = 0; i < n; i++) {
 		kp_utf8_add(out, w->cp[i]);
 	}
@@ -324,7 +345,7 @@ int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *e
 		}
 		size_t end = next_border(p, found, s.n);
 		struct kp_nfc_change c = { .raw_at = border, .raw_n = end - border, .at = out->n };
-		if (stretch(kp_str_sub(s, border, end), w, out, err)) {
+		if (stretch(KP_NFC, kp_str_sub(s, border, end), w, out, err)) {
 			return -1;
 		}
 		c.n = out->n - c.at;
@@ -333,5 +354,57 @@ int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *e
 		}
 		at = end;
 	}
+	return kp_buf_finish(out, "normalized text", err);
+}
+
+/* Neither changed by the form, nor composed backwards, nor moved. */
+static inline bool is_plain(enum kp_form form, uint32_t cp)
+{
+	if (cp < 0x80) {
+		return true;
+	}
+	uint8_t kind = kp_uc_nfc(cp);
+	uint32_t more = kp_uc_more(cp);
+	if (is_compatible(form) && (more & KP_UC_COMPATIBLE)) {
+		return false;
+	}
+	if (is_composed(form)) {
+		return kind == 0;
+	}
+	bool hangul = cp >= S_BASE && cp < S_BASE + L_N * V_N * T_N;
+	return kp_uc_nfc_ccc[kind] == 0 && !(more & KP_UC_CANONICAL) && !hangul;
+}
+
+int kp_normalize(
+	enum kp_form form, kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err)
+{
+	if (form == KP_NFC) {
+		return kp_nfc(s, w, out, err);
+	}
+	const uint8_t *p = (const uint8_t *)s.p;
+	w->n_change = 0;
+	size_t done = 0, at = 0, len, last = 0; /* last: where the last plain character begins */
+	while (at < s.n) {
+		if (is_plain(form, kp_uc_get(p + at, &len))) {
+			last = at;
+			at += len;
+			continue;
+		}
+		size_t from = last >= done ? last : at; /* what follows may compose with it */
+		while (at < s.n && !is_plain(form, kp_uc_get(p + at, &len))) {
+			at += len;
+		}
+		kp_buf_add(out, kp_str_sub(s, done, from));
+		struct kp_nfc_change c = { .raw_at = from, .raw_n = at - from, .at = out->n };
+		if (stretch(form, kp_str_sub(s, from, at), w, out, err)) {
+			return -1;
+		}
+		c.n = out->n - c.at;
+		if (!out->failed && note_change(w, c, err)) {
+			return -1;
+		}
+		done = last = at;
+	}
+	kp_buf_add(out, kp_str_skip(s, done));
 	return kp_buf_finish(out, "normalized text", err);
 }

@@ -1,4 +1,4 @@
-/* NFC with the normalization data of Unicode 9, as Hugging Face tokenizers 0.23.3 does it. */
+/* The normalization forms with the data of Unicode 9, as Hugging Face tokenizers 0.23.3 does them. */
 #ifndef KP_TOKEN_NFC_H
 #define KP_TOKEN_NFC_H
 
@@ -22,5 +22,10 @@ void kp_nfc_work_fini(struct kp_nfc_work *w);
 bool kp_nfc_quick(kp_str s);
 /* Appends the NFC of valid UTF-8 to out and lists what changed in w->change. RESOURCE_EXHAUSTED at out's maximum. */
 int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
+
+enum kp_form { KP_NFC, KP_NFD, KP_NFKC, KP_NFKD };
+/* The same for any form. */
+int kp_normalize(enum kp_form form, kp_str s, struct kp_nfc_work *w, struct kp_buf *out,
+	struct kp_err *err) KP_MUST_USE;
 
 #endif

@@ -4,7 +4,7 @@
 #include "token/tokenizer.h"
 #include "base/mem.h"
 #include "token/internal.h"
-#include "token/nfc.h"
+#include "token/norm.h"
 
 enum { ANYWHERE = 0, TRUSTED_ONLY, TRUSTED_OR_ASSISTANT };
 
@@ -58,27 +58,35 @@ void kp_token_policy_destroy(struct kp_token_policy *p)
 	}
 }
 
-/* Place in the raw text; inside a changed stretch its begin (end: its end). */
-static size_t to_raw(const struct kp_origins *o, size_t at, bool end)
+/* Place in the text before a step; inside a changed stretch its begin (end: its end). */
+static size_t step_back(const struct kp_norm_map *m, size_t at, bool end)
 {
-	size_t lo = 0, hi = o->n_change;
+	size_t lo = 0, hi = m->n;
 	while (lo < hi) { /* first change that ends after `at` (end: at or after it) */
 		size_t mid = (lo + hi) / 2;
-		size_t stop = o->change[mid].at + o->change[mid].n;
+		size_t stop = m->p[mid].at + m->p[mid].n;
 		if (end ? stop < at : stop <= at) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
 		}
 	}
-	if (lo < o->n_change && (end ? o->change[lo].at < at : o->change[lo].at <= at)) {
-		return o->shift + o->change[lo].raw_at + (end ? o->change[lo].raw_n : 0);
+	if (lo < m->n && (end ? m->p[lo].at < at : m->p[lo].at <= at)) {
+		return m->p[lo].raw_at + (end ? m->p[lo].raw_n : 0);
 	}
 	if (lo == 0) {
-		return o->shift + at;
+		return at;
 	}
-	const struct kp_nfc_change *c = &o->change[lo - 1];
-	return o->shift + c->raw_at + c->raw_n + (at - (c->at + c->n));
+	const struct kp_nfc_change *c = &m->p[lo - 1];
+	return c->raw_at + c->raw_n + (at - (c->at + c->n));
+}
+
+static size_t to_raw(const struct kp_origins *o, size_t at, bool end)
+{
+	for (size_t i = o->n_maps; i-- > 0;) {
+		at = step_back(&o->map[i], at, end);
+	}
+	return o->shift + at;
 }
 
 bool kp_policy_allows(const struct kp_origins *o, size_t index, size_t from, size_t to)

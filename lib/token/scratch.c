@@ -42,7 +42,9 @@ struct kp_token_scratch *kp_token_scratch_create(size_t max_bytes)
 	s->index_mask = slots - 1;
 	s->log_cap = (s->max_bytes / 4 - s->max_bytes / 32) & ~(size_t)7;
 	s->log = kp_xmalloc(s->log_cap);
-	kp_buf_init(&s->text, SIZE_MAX / 2);
+	kp_norm_work_init(&s->norm);
+	kp_split_work_init(&s->split);
+	kp_ids_init(&s->model.syms, SIZE_MAX / 16);
 	kp_ids_init(&s->work, SIZE_MAX / 16);
 	s->span = kp_xmalloc(sizeof(*s->span));
 	return s;
@@ -56,8 +58,9 @@ void kp_token_scratch_destroy(struct kp_token_scratch *s)
 	kp_free(&s->table_block);
 	kp_free(&s->index);
 	kp_free(&s->log);
-	kp_buf_fini(&s->text);
-	kp_nfc_work_fini(&s->nfc);
+	kp_norm_work_fini(&s->norm);
+	kp_split_work_fini(&s->split);
+	kp_model_work_fini(&s->model);
 	kp_ids_fini(&s->work);
 	kp_free(&s->span);
 	kp_free(&s);
@@ -66,12 +69,24 @@ void kp_token_scratch_destroy(struct kp_token_scratch *s)
 void kp_scratch_trim(struct kp_token_scratch *s)
 {
 	size_t limit = s->max_bytes / 8;
-	if (s->text.cap > limit) {
-		kp_buf_fini(&s->text);
-		kp_buf_init(&s->text, SIZE_MAX / 2);
+	const struct kp_nfc_work *nfc = &s->norm.nfc;
+	size_t norm = s->norm.text[0].cap + s->norm.text[1].cap + nfc->cap * 5 +
+		      nfc->cap_change * sizeof(*nfc->change),
+	       split = 0;
+	for (size_t i = 0; i < KP_NORM_MAX; i++) {
+		norm += s->norm.map[i].cap * sizeof(*s->norm.map[i].p);
 	}
-	if (s->nfc.cap * 5 + s->nfc.cap_change * sizeof(*s->nfc.change) > limit) {
-		kp_nfc_work_fini(&s->nfc);
+	for (size_t i = 0; i < KP_SPLIT_MAX; i++) {
+		split += s->split.text[i].cap;
+	}
+	if (norm > limit) {
+		kp_norm_work_fini(&s->norm);
+	}
+	if (split > limit) {
+		kp_split_work_fini(&s->split);
+	}
+	if (s->model.cap * 16 + s->model.syms.cap * sizeof(kp_id) > limit) {
+		kp_model_work_fini(&s->model);
 	}
 	if (s->work.cap * sizeof(kp_id) > limit) {
 		kp_ids_fini(&s->work);
@@ -130,7 +145,7 @@ void kp_cache_put_long(struct kp_token_scratch *s, unsigned slot, const uint8_t 
 		.hash = hash, .n = (uint32_t)n, .n_ids = (uint16_t)n_ids, .slot = (uint16_t)slot
 	};
 	size_t bytes = (sizeof(head) + n_ids * sizeof(kp_id) + n + 7) & ~(size_t)7;
-	if (n > KP_CACHE_LONG || bytes > s->log_cap) {
+	if (n > KP_CACHE_LONG || bytes > s->log_cap || n_ids > UINT16_MAX) {
 		return;
 	}
 	if (s->log_cap - s->log_n < bytes) {

@@ -10,7 +10,9 @@
 
 #include "base/buf.h"
 #include "core/ids.h"
-#include "token/nfc.h"
+#include "token/model.h"
+#include "token/norm.h"
+#include "token/split.h"
 
 enum {
 	KP_CACHE_KEY = 15,    /* bytes of a short piece */
@@ -37,8 +39,9 @@ struct kp_token_scratch {
 	uint8_t *log;
 	size_t log_n, log_cap;
 	uint32_t serial[KP_CACHE_SLOTS + 1]; /* tokenizer in slot 1..; 0: free */
-	struct kp_buf text;                  /* normalized text */
-	struct kp_nfc_work nfc;
+	struct kp_norm_work norm;
+	struct kp_split_work split;
+	struct kp_model_work model;
 	struct kp_ids work; /* of one long piece */
 	struct kp_span *span;
 };

@@ -17,6 +17,14 @@ void kp_tokenizer_unref(struct kp_tokenizer *t)
 	}
 	kp_matcher_fini(&t->raw);
 	kp_matcher_fini(&t->normalized);
+	kp_norm_fini(&t->norm);
+	kp_split_fini(&t->split);
+	kp_model_fini(&t->model);
+	kp_decoder_fini(&t->decoder);
+	if (t->decoded_blob) {
+		kp_free(&t->decoded.tok);
+		kp_free(&t->decoded_blob);
+	}
 	kp_bpe_fini(&t->bpe);
 	kp_words_fini(&t->words);
 	kp_free(&t->vocab.tok);
@@ -38,7 +46,7 @@ static bool is_known(const struct kp_tokenizer *t, kp_id id)
 
 kp_str kp_tokenizer_token_bytes(const struct kp_tokenizer *t, kp_id id)
 {
-	return is_known(t, id) ? kp_vocab_bytes(&t->vocab, id) : KP_STR_NULL;
+	return is_known(t, id) ? kp_vocab_bytes(&t->decoded, id) : KP_STR_NULL;
 }
 
 bool kp_tokenizer_is_special(const struct kp_tokenizer *t, kp_id id)
@@ -53,7 +61,7 @@ kp_id kp_tokenizer_find(const struct kp_tokenizer *t, kp_str text)
 			return t->added[i].id;
 		}
 	}
-	kp_id id = kp_vocab_find(&t->vocab, text);
+	kp_id id = t->vocab.slot ? kp_vocab_find(&t->vocab, text) : KP_BPE_NO_ID;
 	return id == KP_BPE_NO_ID ? KP_NO_ID : id;
 }
 

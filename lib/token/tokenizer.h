@@ -86,6 +86,7 @@ void kp_token_scratch_destroy(struct kp_token_scratch *s);
 struct kp_encode_opts {
 	bool add_special;                     /* bos/eos as the tokenizer's post-processor says */
 	const struct kp_token_policy *policy; /* NULL: TRUSTED everywhere */
+	bool file_limits; /* apply the file's `truncation` and `padding`, as the reference's encode does; serving never does */
 };
 /* Appends the ids of a text. INVALID_ARGUMENT names the byte where it is no UTF-8. RESOURCE_EXHAUSTED when ids->max is reached (stops early).
    Linear in the input, O(n log n) for one long piece. Any thread, one scratch per thread (a scratch
@@ -97,18 +98,27 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 int kp_tokenizer_decode(const struct kp_tokenizer *t, const kp_id *ids, size_t n, bool skip_special,
 	struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 
-/* Incremental detokenizer, one per choice, no allocation: holds back at most 3 bytes of an
-   incomplete character. The concatenation of all outputs equals kp_tokenizer_decode of all ids. */
+/* Incremental detokenizer, one per choice, of fixed size. It holds back what the tokenizer's decoders may still change: mostly at most 3 bytes of an
+   incomplete character, for some decoders the beginning of a text they replace or the last token. The concatenation of all outputs
+   equals kp_tokenizer_decode of all ids; but where byte tokens (<0xNN>) in a row are no valid UTF-8 as a whole, it keeps the characters that
+   were complete before the bad byte, while the reference, and kp_tokenizer_decode, give U+FFFD for each byte of the row. */
 struct kp_detok {
 	const struct kp_tokenizer *t;
 	bool skip_special;
 	uint8_t n_pending;
 	char pending[4];
+	bool begun, waiting, broken; /* decode.c */
+	kp_id last;
+	struct {
+		uint32_t count;
+		uint8_t matched;
+		bool done;
+	} op[16];
 };
 void kp_detok_init(struct kp_detok *d, const struct kp_tokenizer *t, bool skip_special);
 /* Appends the valid UTF-8 that id completes. OUT_OF_RANGE for an id that is no token. */
 int kp_detok_feed(struct kp_detok *d, kp_id id, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
-/* U+FFFD for what is still pending. */
+/* What was held back; U+FFFD for bytes that are no character. */
 void kp_detok_finish(struct kp_detok *d, struct kp_buf *out);
 
 #endif

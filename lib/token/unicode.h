@@ -54,6 +54,77 @@ static inline uint8_t kp_uc_nfc(uint32_t cp)
 }
 bool kp_uc_is_word(uint32_t cp);
 
+/* --- what only some tokenizers ask for (unicode_more_gen.c) ------------------------------------------------------- */
+
+enum {                          /* bits of kp_uc_more */
+	KP_UC_ACCENT = 1,       /* StripAccents removes it */
+	KP_UC_NONSPACING = 2,   /* BertNormalizer's strip_accents removes it */
+	KP_UC_CONTROL = 4,      /* BertNormalizer's clean_text removes it */
+	KP_UC_CHINESE = 8,      /* BertNormalizer puts blanks around it */
+	KP_UC_PUNCTUATION = 16, /* Punctuation and BertPreTokenizer split at it */
+	KP_UC_INCB_EXTEND = 32, /* of grapheme clusters */
+	KP_UC_INCB_LINKER = 64,
+	KP_UC_REGEX_WORD = 128,     /* \w of the regex library of Split and Replace */
+	KP_UC_CANONICAL = 1 << 25,  /* has a canonical decomposition (Hangul syllables apart) */
+	KP_UC_COMPATIBLE = 1 << 26, /* has a compatibility decomposition */
+};
+/* In this order in bits 8..11, 12..16. */
+enum kp_uc_grapheme {
+	KP_GC_ANY,
+	KP_GC_CONTROL,
+	KP_GC_EXTEND,
+	KP_GC_PICTOGRAPHIC,
+	KP_GC_CONSONANT,
+	KP_GC_L,
+	KP_GC_LV,
+	KP_GC_LVT,
+	KP_GC_PREPEND,
+	KP_GC_REGIONAL,
+	KP_GC_SPACING,
+	KP_GC_T,
+	KP_GC_V,
+	KP_GC_ZWJ,
+	KP_GC_CR,
+	KP_GC_LF
+};
+#define KP_UC_CATEGORIES \
+	"Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cn Co "
+struct kp_uc_script {
+	const char *name;
+	uint32_t at, n; /* in kp_uc_script_ranges */
+};
+extern const uint16_t kp_uc_more_index[8704];
+extern const uint32_t kp_uc_more_block[];
+extern const uint32_t kp_uc_lower_pool[];
+extern const struct kp_uc_decomposition kp_uc_lower[];
+extern const size_t kp_uc_lower_n;
+extern const uint32_t kp_uc_compat_pool[];
+extern const struct kp_uc_decomposition kp_uc_compat[]; /* full compatibility decompositions */
+extern const size_t kp_uc_compat_n;
+extern const uint32_t kp_uc_script_ranges[][2];
+extern const struct kp_uc_script kp_uc_scripts[];
+extern const size_t kp_uc_scripts_n;
+
+static inline uint32_t kp_uc_more(uint32_t cp)
+{
+	return kp_uc_more_block[(size_t)kp_uc_more_index[cp >> 7] << 7 | (cp & 127)];
+}
+static inline enum kp_uc_grapheme kp_uc_grapheme(uint32_t more)
+{
+	return (enum kp_uc_grapheme)(more >> 8 & 15);
+}
+static inline unsigned kp_uc_category(uint32_t more) /* index into KP_UC_CATEGORIES / 3 */
+{
+	return more >> 12 & 31;
+}
+static inline unsigned kp_uc_script_group(uint32_t more) /* 0: joins with everything */
+{
+	return more >> 17 & 255;
+}
+/* The row of a sorted table, NULL: none. */
+const struct kp_uc_decomposition *kp_uc_find(
+	const struct kp_uc_decomposition *table, size_t n, uint32_t cp);
+
 /* Decodes one character of text known to be valid UTF-8; *ret_n is its length. p points at a first byte. */
 static inline uint32_t kp_uc_get(const uint8_t *p, size_t *ret_n)
 {

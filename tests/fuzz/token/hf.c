@@ -25,9 +25,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	kp_buf_init(&out, 1 << 20);
 	struct kp_text text =
 		kp_text_trusted(KP_S("It's 12 tokens\n\n of <|text|> and 中文 é\xcc\x81."));
-	KP_BUG_ON(kp_tokenizer_encode(t, s, &text, &(struct kp_encode_opts){ .add_special = true },
-			  &ids, &err) != 0);
-	KP_BUG_ON(kp_tokenizer_decode(t, ids.p, ids.n, true, &out, &err) != 0);
+	/* A model without its unknown token, or a pattern that takes too long, may refuse the text. */
+	struct kp_encode_opts opts = { .add_special = true, .file_limits = n % 2 };
+	if (kp_tokenizer_encode(t, s, &text, &opts, &ids, &err)) {
+		KP_BUG_ON(err.code != KP_INVALID_ARGUMENT && err.code != KP_RESOURCE_EXHAUSTED);
+		ids.n = 0;
+	}
+	/* Padding may name an id that is no token. */
+	err = KP_ERR_INIT;
+	if (kp_tokenizer_decode(t, ids.p, ids.n, true, &out, &err)) {
+		KP_BUG_ON(err.code != KP_OUT_OF_RANGE);
+	}
 	kp_buf_fini(&out);
 	kp_ids_fini(&ids);
 	kp_token_scratch_destroy(s);

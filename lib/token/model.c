@@ -1,0 +1,424 @@
+/* DESIGN: the models of Hugging Face tokenizers 0.23.3 over text (tokenizers/src/models), result by result.
+
+   BPE starts from characters (with prefix and suffix where the model has them), an unknown one gives byte tokens or the unknown token, then merges
+   as any other (bpe.h). A model without pre-tokenizer has the whole text as one piece; kp_model_cut cuts it between two characters that stand
+   side by side in no token, over which no merge can reach, so that pieces are short and cached. Characters around which unknown tokens would
+   fuse are not cut at.
+
+   Unigram is the best path through the pieces that the vocabulary has at each place; of equal paths the one found first stays, as in the reference.
+   WordPiece takes the longest piece each time. */
+#include "token/model.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "token/unicode.h"
+
+#include <string.h>
+
+enum { DIRECT = 1 << 16 };
+
+struct kp_model_node {
+	double score;
+	uint32_t from; /* where the best piece that ends here begins; UINT32_MAX: none does */
+	kp_id id;
+};
+
+void kp_model_work_fini(struct kp_model_work *w)
+{
+	kp_ids_fini(&w->syms);
+	kp_free(&w->node);
+	w->cap = 0;
+}
+
+static int no_unk(struct kp_err *err)
+{
+	return kp_err_set(err, KP_INVALID_ARGUMENT,
+		"encode text: it needs the `unknown token`, which the model does not have");
+}
+
+/* Byte tokens of s, if there is one for each byte. */
+static bool add_byte_tokens(const struct kp_model *m, kp_str s, struct kp_ids *ids)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		if (m->byte[(uint8_t)s.p[i]] == KP_BPE_NO_ID) {
+			return false;
+		}
+	}
+	for (size_t i = 0; i < s.n; i++) {
+		kp_ids_add(ids, m->byte[(uint8_t)s.p[i]]);
+	}
+	return true;
+}
+
+/* --- BPE ------------------------------------------------------------------------------------------------------------- */
+
+static kp_id find_char(const struct kp_model *m, const struct kp_vocab *v, uint32_t cp, kp_str s)
+{
+	return cp < DIRECT ? m->char_id[cp] : kp_vocab_find(v, s);
+}
+
+/* The first symbols of a piece. */
+static int symbols(const struct kp_model *m, const struct kp_vocab *v, kp_str piece,
+	struct kp_ids *out, struct kp_err *err)
+{
+	KP_AUTO(buf) struct kp_buf dressed; /* a character with prefix or suffix */
+	kp_buf_init(&dressed, 1 << 20);
+	bool dress = m->prefix.n || m->suffix.n, unk = false;
+	size_t len;
+	for (size_t at = 0; at < piece.n; at += len) {
+		uint32_t cp = kp_uc_get((const uint8_t *)piece.p + at, &len);
+		kp_str s = kp_str_sub(piece, at, at + len);
+		if (dress) {
+			kp_buf_reset(&dressed);
+			kp_buf_add(&dressed, at ? m->prefix : KP_S(""));
+			kp_buf_add(&dressed, s);
+			kp_buf_add(&dressed, at + len == piece.n ? m->suffix : KP_S(""));
+			s = kp_buf_str(&dressed);
+		}
+		kp_id id = dress ? kp_vocab_find(v, s) : find_char(m, v, cp, s);
+		if (id != KP_BPE_NO_ID) {
+			if (unk) {
+				kp_ids_add(out, m->unk);
+			}
+			unk = false;
+			kp_ids_add(out, id);
+		} else if (m->byte_fallback && add_byte_tokens(m, s, out)) {
+			continue; /* an unknown token before it stays waiting, as in the reference */
+		} else if (m->unk_named) {
+			if (m->unk == KP_BPE_NO_ID) {
+				return no_unk(err);
+			}
+			if (unk && !m->fuse_unk) {
+				kp_ids_add(out, m->unk);
+			}
+			unk = true;
+		}
+	}
+	if (unk) {
+		kp_ids_add(out, m->unk);
+	}
+	return 0;
+}
+
+static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err)
+{
+	if (m->ignore_merges) {
+		kp_id id = kp_vocab_find(v, piece);
+		if (id != KP_BPE_NO_ID) {
+			kp_ids_add(ids, id);
+			return 0;
+		}
+	}
+	kp_ids_reset(&w->syms);
+	w->syms.max = SIZE_MAX / 16;
+	if (symbols(m, v, piece, &w->syms, err)) {
+		return -1;
+	}
+	if (w->syms.failed) {
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", piece.n);
+	}
+	return kp_bpe_symbols(b, w->syms.p, w->syms.n, ids, err);
+}
+
+size_t kp_model_cut(const struct kp_model *m, kp_str piece)
+{
+	if (!m->bigrams) {
+		return piece.n;
+	}
+	size_t len;
+	uint32_t a = kp_uc_get((const uint8_t *)piece.p, &len);
+	for (size_t at = len; at < piece.n; at += len) {
+		uint32_t c = kp_uc_get((const uint8_t *)piece.p + at, &len);
+		size_t bit = kp_bigram(a, c);
+		if (!(m->bigrams[bit >> 6] >> (bit & 63) & 1)) {
+			return at;
+		}
+		a = c;
+	}
+	return piece.n;
+}
+
+/* A character that is no token: may its neighbourhood be cut? Only if it always becomes byte tokens that merge with nothing. */
+static bool unknown_is_inert(const struct kp_model *m, const struct kp_bpe *b)
+{
+	for (size_t c = 0; c < 256; c++) {
+		kp_id id = m->byte[c];
+		if (!m->byte_fallback || id == KP_BPE_NO_ID || b->partners[id].left ||
+			b->partners[id].right) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static int make_bigrams(
+	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
+{
+	if (m->prefix.n || m->suffix.n || m->ignore_merges || !unknown_is_inert(m, b)) {
+		return 0;
+	}
+	m->bigrams = kp_try_malloc(((size_t)1 << KP_BIGRAM_BITS) / 8);
+	if (!m->bigrams) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
+	}
+	memset(m->bigrams, 0, ((size_t)1 << KP_BIGRAM_BITS) / 8);
+	for (kp_id id = 0; id < v->n; id++) {
+		kp_str s = kp_vocab_bytes(v, id);
+		if (!(v->tok[id].flags & KP_TOK_WORD) || s.n < 2) {
+			continue;
+		}
+		size_t len;
+		uint32_t a = kp_uc_get((const uint8_t *)s.p, &len);
+		for (size_t at = len; at < s.n; at += len) {
+			uint32_t c = kp_uc_get((const uint8_t *)s.p + at, &len);
+			size_t bit = kp_bigram(a, c);
+			m->bigrams[bit >> 6] |= UINT64_C(1) << (bit & 63);
+			a = c;
+		}
+	}
+	return 0;
+}
+
+static int create_bpe(
+	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
+{
+	m->char_id = kp_try_malloc(DIRECT * sizeof(*m->char_id));
+	if (!m->char_id) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
+	}
+	for (uint32_t cp = 0; cp < DIRECT; cp++) {
+		char text[4];
+		size_t n = kp_utf8_encode(cp, text);
+		bool surrogate = cp >= 0xd800 && cp < 0xe000;
+		m->char_id[cp] = surrogate ? KP_BPE_NO_ID : kp_vocab_find(v, kp_str_n(text, n));
+	}
+	return make_bigrams(m, v, b, err);
+}
+
+/* --- Unigram ----------------------------------------------------------------------------------------------------------- */
+
+static int reserve_nodes(struct kp_model_work *w, size_t n, struct kp_err *err)
+{
+	size_t bytes;
+	if (n <= w->cap) {
+		return 0;
+	}
+	kp_free(&w->node);
+	w->cap = 0;
+	if (n < UINT32_MAX && kp_size_mul(n, sizeof(*w->node), &bytes)) {
+		w->node = kp_try_malloc(bytes);
+	}
+	if (!w->node) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", n);
+	}
+	w->cap = n;
+	return 0;
+}
+
+static inline bool improve(
+	struct kp_model_node *to, double score, uint32_t from, kp_id id, double base)
+{
+	double candidate = score + base;
+	if (to->from != UINT32_MAX && !(candidate > to->score)) {
+		return false;
+	}
+	*to = (struct kp_model_node){ candidate, from, id };
+	return true;
+}
+
+static int best_path(
+	const struct kp_model *m, kp_str s, struct kp_model_node *node, struct kp_err *err)
+{
+	const uint8_t *p = (const uint8_t *)s.p;
+	for (size_t i = 0; i <= s.n; i++) {
+		node[i] = (struct kp_model_node){ 0, UINT32_MAX, 0 };
+	}
+	size_t len;
+	for (size_t at = 0; at < s.n; at += len) {
+		double base = node[at].score;
+		bool single = false;
+		(void)kp_uc_get(p + at, &len);
+		uint32_t n = KP_TRIE_ROOT;
+		for (size_t k = at; k < s.n; k++) {
+			n = kp_trie_step(&m->trie, n, p[k]);
+			if (n == KP_TRIE_NONE) {
+				break;
+			}
+			kp_id id = m->trie.value[n];
+			if (id != UINT32_MAX) {
+				(void)improve(&node[k + 1], m->score[id], (uint32_t)at, id, base);
+				single = single || k + 1 - at == len;
+			}
+		}
+		if (!single && improve(&node[at + len], m->unk_score, (uint32_t)at, m->unk, base) &&
+			m->unk == KP_BPE_NO_ID) {
+			return no_unk(err);
+		}
+	}
+	return 0;
+}
+
+/* A run of unknown characters: perhaps a token after all, else bytes, else the unknown token. */
+static int unknown_run(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
+	struct kp_ids *ids, struct kp_err *err)
+{
+	kp_id id = kp_vocab_find(v, s);
+	if (id != KP_BPE_NO_ID) {
+		kp_ids_add(ids, id);
+	} else if (!m->byte_fallback || !add_byte_tokens(m, s, ids)) {
+		if (m->unk == KP_BPE_NO_ID) {
+			return no_unk(err);
+		}
+		kp_ids_add(ids, m->unk);
+	}
+	return 0;
+}
+
+static int encode_unigram(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
+	struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err)
+{
+	if (reserve_nodes(w, s.n + 1, err) || best_path(m, s, w->node, err)) {
+		return -1;
+	}
+	/* Turn the path: from then on node[i].from is where the piece that begins at i ends. */
+	size_t end = s.n;
+	uint32_t next = (uint32_t)s.n;
+	kp_id id = 0, id_here;
+	while (end > 0) {
+		uint32_t from = w->node[end].from;
+		id_here = w->node[end].id;
+		w->node[end].from = next;
+		w->node[end].id = id;
+		next = (uint32_t)end;
+		id = id_here;
+		end = from;
+	}
+	w->node[0].from = next;
+	w->node[0].id = id;
+	for (size_t at = 0; at < s.n;) {
+		size_t to = w->node[at].from;
+		if (w->node[at].id != m->unk) {
+			kp_ids_add(ids, w->node[at].id);
+			at = to;
+			continue;
+		}
+		while (to < s.n && w->node[to].id == m->unk) {
+			to = w->node[to].from;
+		}
+		if (unknown_run(m, v, kp_str_sub(s, at, to), ids, err)) {
+			return -1;
+		}
+		at = to;
+	}
+	return 0;
+}
+
+/* --- WordPiece, WordLevel -------------------------------------------------------------------------------------------------- */
+
+static int encode_wordpiece(
+	const struct kp_model *m, kp_str s, struct kp_ids *ids, struct kp_err *err)
+{
+	size_t before = ids->n, from = 0;
+	bool bad = s.n > m->max_chars && kp_utf8_count(s) > m->max_chars;
+	while (!bad && from < s.n) {
+		uint32_t n = from ? m->prefix_node : (uint32_t)KP_TRIE_ROOT;
+		kp_id id = KP_BPE_NO_ID;
+		size_t to = from;
+		for (size_t k = from; n != KP_TRIE_NONE && k < s.n; k++) {
+			n = kp_trie_step(&m->trie, n, (uint8_t)s.p[k]);
+			if (n != KP_TRIE_NONE && m->trie.value[n] != UINT32_MAX) {
+				id = m->trie.value[n];
+				to = k + 1;
+			}
+		}
+		bad = id == KP_BPE_NO_ID;
+		if (!bad) {
+			kp_ids_add(ids, id);
+		}
+		from = to;
+	}
+	if (!bad) {
+		return 0;
+	}
+	if (m->unk == KP_BPE_NO_ID) {
+		return no_unk(err);
+	}
+	ids->n = before;
+	kp_ids_add(ids, m->unk);
+	return 0;
+}
+
+static int create_trie(struct kp_model *m, const struct kp_vocab *v, struct kp_err *err)
+{
+	if (kp_trie_init(&m->trie, err)) {
+		return -1;
+	}
+	for (kp_id id = 0; id < v->n; id++) {
+		if ((v->tok[id].flags & KP_TOK_WORD) && v->tok[id].n &&
+			kp_trie_add(&m->trie, kp_vocab_bytes(v, id), id, err)) {
+			return -1;
+		}
+	}
+	m->prefix_node = KP_TRIE_ROOT;
+	for (size_t i = 0; i < m->prefix.n && m->prefix_node != KP_TRIE_NONE; i++) {
+		m->prefix_node = kp_trie_step(&m->trie, m->prefix_node, (uint8_t)m->prefix.p[i]);
+	}
+	return 0;
+}
+
+int kp_model_create(
+	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
+{
+	switch (m->kind) {
+	case KP_MODEL_BPE:
+		return create_bpe(m, v, b, err);
+	case KP_MODEL_UNIGRAM:
+	case KP_MODEL_WORDPIECE:
+		return create_trie(m, v, err);
+	case KP_MODEL_BYTES:
+	case KP_MODEL_WORDLEVEL:
+	default:
+		return 0;
+	}
+}
+
+void kp_model_fini(struct kp_model *m)
+{
+	kp_trie_fini(&m->trie);
+	kp_free(&m->score);
+	kp_free(&m->char_id);
+	kp_free(&m->bigrams);
+}
+
+int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err)
+{
+	int r;
+	switch (m->kind) {
+	case KP_MODEL_BPE:
+		r = encode_bpe(m, v, b, piece, w, ids, err);
+		break;
+	case KP_MODEL_UNIGRAM:
+		r = encode_unigram(m, v, piece, w, ids, err);
+		break;
+	case KP_MODEL_WORDPIECE:
+		r = encode_wordpiece(m, piece, ids, err);
+		break;
+	case KP_MODEL_BYTES:
+	case KP_MODEL_WORDLEVEL:
+	default: {
+		kp_id id = kp_vocab_find(v, piece);
+		id = id == KP_BPE_NO_ID ? m->unk : id;
+		r = id == KP_BPE_NO_ID ? no_unk(err) : 0;
+		if (r == 0) {
+			kp_ids_add(ids, id);
+		}
+	}
+	}
+	if (r == 0 && ids->failed) {
+		return kp_err_set(
+			err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", piece.n);
+	}
+	return r;
+}

@@ -1,0 +1,60 @@
+/* Models whose vocabulary is text: BPE over characters, Unigram, WordPiece, WordLevel. (Byte-level BPE, bpe.h, has a way of its own.) What a piece
+   becomes depends on its bytes alone. Immutable after loading; working memory belongs to the caller. */
+#ifndef KP_TOKEN_MODEL_H
+#define KP_TOKEN_MODEL_H
+
+#include "token/bpe.h"
+#include "token/trie.h"
+
+enum kp_model_kind {
+	KP_MODEL_BYTES = 0, /* byte-level BPE */
+	KP_MODEL_BPE,
+	KP_MODEL_UNIGRAM,
+	KP_MODEL_WORDPIECE,
+	KP_MODEL_WORDLEVEL,
+};
+
+struct kp_model {
+	enum kp_model_kind kind;
+	kp_id unk;      /* KP_BPE_NO_ID: none */
+	bool unk_named; /* BPE: an unk_token is given; an error when it is needed and no token */
+	bool fuse_unk, byte_fallback, ignore_merges;
+	kp_id byte[256];       /* <0xNN>; KP_BPE_NO_ID: none */
+	kp_str prefix, suffix; /* continuing_subword_prefix, end_of_word_suffix */
+	size_t max_chars;      /* WORDPIECE */
+	/* UNIGRAM, WORDPIECE */
+	struct kp_trie trie;
+	double *score; /* by id */
+	double unk_score;
+	uint32_t
+		prefix_node; /* WORDPIECE: where the trie goes on behind the prefix; KP_TRIE_NONE: nowhere */
+	/* BPE */
+	kp_id *char_id; /* by code point below U+10000 */
+	uint64_t *
+		bigrams; /* a set of the neighbours within tokens, by hash; NULL: pieces are not cut */
+};
+enum { KP_BIGRAM_BITS = 22 };
+static inline size_t kp_bigram(uint32_t a, uint32_t b)
+{
+	uint64_t h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
+	return (size_t)(h >> (64 - KP_BIGRAM_BITS));
+}
+
+struct kp_model_work {
+	struct kp_ids syms;
+	struct kp_model_node *node; /* UNIGRAM */
+	size_t cap;
+};
+void kp_model_work_fini(struct kp_model_work *w);
+
+/* Builds what kind, unk, byte, prefix and the like ask for. */
+int kp_model_create(struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	struct kp_err *err) KP_MUST_USE;
+void kp_model_fini(struct kp_model *m);
+/* Appends the ids of a piece. INVALID_ARGUMENT when it needs an unknown token that the model does not have. */
+int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
+/* How many bytes of the piece can be encoded apart from what follows; all of it when it cannot be cut. */
+size_t kp_model_cut(const struct kp_model *m, kp_str piece);
+
+#endif
