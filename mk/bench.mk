@@ -48,3 +48,8 @@ bench-http: $(B)/tests/tools/echo_server ## the HTTP server beside nginx; the co
 	bench/http/run $<
 bench: bench-http
 .PHONY: bench-http
+
+bench-peer: all ## an engine reached through the gateway that owns it: CPU of both per request and token, time to first token (minutes)
+	bench/peer/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
+bench: bench-peer
+.PHONY: bench-peer
