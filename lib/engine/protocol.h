@@ -13,6 +13,11 @@ struct kp_protocol {
 	/* Paths of the methods. */
 	const char *generate, *health, *model_info, *server_info, *loads, *tokenizer;
 
+	/* What stops a request besides the end of its call; NULL: that is enough. Appends the
+	   AbortRequest. The id is never empty. */
+	const char *abort;
+	void (*encode_abort)(struct kp_buf *b, kp_str request_id);
+
 	/* Appends a GenerateRequest. `defaults` (may be NULL) stands in for what the request leaves
 	   unset: the servicers do not apply the model's own sampling defaults, they only report
 	   them. Stop strings stay with the gateway. Fails for what the protocol cannot say, and

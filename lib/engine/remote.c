@@ -18,7 +18,10 @@
    has ended. */
 #include "engine/protocol.h"
 #include "engine/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
+
+static const int64_t ABORT_NS = 5 * KP_NS_PER_S; /* the most an Abort may take */
 
 struct choice {
 	bool has_chunk, is_finished;
@@ -35,6 +38,7 @@ struct kp_engine_call {
 	int32_t logprobs, prompt_logprobs; /* alternatives asked for; below 0: none of the list */
 	uint32_t n, n_finished;
 	struct choice *choices; /* behind stop_ids */
+	kp_str request_id;      /* behind them */
 	size_t n_stop_ids;
 	kp_id stop_ids[];
 };
@@ -80,11 +84,44 @@ static void end_call(struct kp_engine_call *c, const struct kp_err *status, bool
 	kp_remote_put(e);
 }
 
+static void on_abort_answer(void *user, kp_str bytes)
+{
+	(void)user;
+	(void)bytes;
+}
+static void on_abort_end(void *user, const struct kp_err *status, bool processed,
+	const struct kp_header *trailers, size_t n_trailers)
+{
+	(void)status;
+	(void)processed;
+	(void)trailers;
+	(void)n_trailers;
+	kp_remote_put(user);
+}
+static const struct kp_grpc_call_ops abort_ops = { .message = on_abort_answer,
+	.end = on_abort_end };
+
+/* Our call is over before the engine said so: it shall stop. Nobody waits for the answer. */
+static void abort_request(struct kp_engine_call *c)
+{
+	struct kp_remote *e = c->e;
+	if (!e->protocol->abort || !e->channel || !c->grpc || c->n_finished == c->n ||
+		c->request_id.n == 0) {
+		return;
+	}
+	kp_buf_reset(&e->scratch);
+	e->protocol->encode_abort(&e->scratch, c->request_id);
+	e->n_open++;
+	kp_grpc_start(e->channel, e->protocol->abort, NULL, 0, kp_buf_str(&e->scratch),
+		kp_loop_now(e->base.loop) + ABORT_NS, false, &abort_ops, e);
+}
+
 /* The engine broke the protocol: it loses the call. */
 static void accuse(struct kp_engine_call *c, struct kp_err *err)
 {
 	kp_remote_blame(c->e, err);
 	kp_grpc_cancel(c->grpc);
+	abort_request(c);
 	end_call(c, err, false);
 }
 
@@ -210,6 +247,9 @@ static void on_end(void *user, const struct kp_err *status, bool processed,
 		end_call(c, &err, false);
 	} else {
 		err = *status;
+		if (status->code == KP_DEADLINE_EXCEEDED) {
+			abort_request(c);
+		}
 		kp_remote_map_status(c->e, &err);
 		end_call(c, &err, !processed);
 	}
@@ -238,8 +278,9 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 	uint32_t n = KP_MAX(s->n, 1u);
 	bool n_ok = n <= KP_ENGINE_MAX_CHOICES;
 	size_t stop_bytes = s->n_stop_ids * sizeof(kp_id);
+	size_t choice_bytes = (n_ok ? n : 0) * sizeof(struct choice);
 	struct kp_engine_call *c =
-		kp_xcalloc(1, sizeof(*c) + stop_bytes + (n_ok ? n : 0) * sizeof(c->choices[0]));
+		kp_xcalloc(1, sizeof(*c) + stop_bytes + choice_bytes + r->request_id.n);
 	*c = (struct kp_engine_call){ .e = e,
 		.sink = *sink,
 		.user = user,
@@ -252,6 +293,11 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 		memcpy(c->stop_ids, s->stop_ids, stop_bytes);
 	}
 	c->choices = (struct choice *)(c->stop_ids + s->n_stop_ids);
+	if (r->request_id.n) {
+		char *id = (char *)c->choices + choice_bytes;
+		memcpy(id, r->request_id.p, r->request_id.n);
+		c->request_id = kp_str_n(id, r->request_id.n);
+	}
 	e->n_open++;
 	kp_buf_reset(&e->scratch);
 	if (!n_ok) {
@@ -273,6 +319,7 @@ static void cancel(struct kp_engine_call *c)
 	struct kp_remote *e = c->e;
 	if (c->grpc) {
 		kp_grpc_cancel(c->grpc);
+		abort_request(c);
 	}
 	kp_loop_undefer(&c->refused);
 	kp_mem_free(c);

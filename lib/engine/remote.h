@@ -10,8 +10,8 @@
    the end), DATA_LOSS (the stream ended before every choice did), UNAVAILABLE (it gave the call up
    itself). Retryable is only what the engine certainly never took.
 
-   Cancelling ends the gRPC call, which is what makes the engines' servicers abort the request; no
-   Abort is sent.
+   Cancelling ends the gRPC call, which makes vLLM's servicer abort the request. SGLang's often does
+   not notice, so there an Abort follows.
 
    Limits: 64 MiB a message in either direction, 256 MiB a tokenizer archive,
    KP_ENGINE_MAX_CHOICES choices. */

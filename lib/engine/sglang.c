@@ -100,6 +100,14 @@ static int encode(struct kp_buf *b, const struct kp_engine_request *r,
 	return kp_buf_finish(b, "generate request", err);
 }
 
+/* Its Python servicer notices the end of a call only while it waits for the scheduler, not while it
+   sends, and then the request runs on to its last token with nobody listening. The scheduler takes
+   every request whose id begins with this one. */
+static void encode_abort(struct kp_buf *b, kp_str request_id)
+{
+	kp_wire_add_str(b, 1, request_id);
+}
+
 /* No stop string is ever sent, so a matched one is SGLang's word for a model that has failed. */
 static enum kp_finish finish(const struct kp_response *r)
 {
@@ -192,6 +200,8 @@ const struct kp_protocol kp_sglang_protocol = {
 	.server_info = METHOD("GetServerInfo"),
 	.loads = METHOD("GetLoads"),
 	.tokenizer = METHOD("GetTokenizer"),
+	.abort = METHOD("Abort"),
+	.encode_abort = encode_abort,
 	.encode = encode,
 	.response = { .request_id = 1,
 		.chunk = 2,

@@ -112,7 +112,7 @@ class Standin(sglang_scheduler_pb2_grpc.SglangSchedulerServicer):
         self.loads = [pb.SchedulerLoad(max_running_requests=48, memory=pb.MemoryMetrics(weight_gb=1.5))]
         self.healthy, self.archive, self.digest = True, b"", ""
         self.plan = lambda request, choice: Plan([[5], [6], [7]], Finish("length"))
-        self.requests, self.running, self.complaints = [], {}, []
+        self.requests, self.running, self.aborts, self.complaints = [], {}, [], []
         self.cancelled = threading.Event()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         sglang_scheduler_pb2_grpc.add_SglangSchedulerServicer_to_server(self, self.server)
@@ -136,7 +136,8 @@ class Standin(sglang_scheduler_pb2_grpc.SglangSchedulerServicer):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT,
                           f"Input length ({len(request.tokenized.input_ids)} tokens) exceeds the maximum allowed length ({longest} tokens).")
         self.running[request.request_id] = request
-        context.add_callback(lambda: self.cancelled.set() if self.running.pop(request.request_id, None) else None)
+        # The servicer may be busy sending when the call is cancelled, and then does not tell the scheduler: here it never does.
+        context.add_callback(lambda: self.cancelled.set() if request.request_id in self.running else None)
         choices = [self.choice(request, context, k) for k in range(request.sampling_params.n)]
         while choices:  # one step of each in turn
             for choice in list(choices):
@@ -145,7 +146,8 @@ class Standin(sglang_scheduler_pb2_grpc.SglangSchedulerServicer):
                     choices.remove(choice)
                 else:
                     yield from step
-        self.running.pop(request.request_id, None)
+        if context.is_active():
+            self.running.pop(request.request_id, None)
 
     def choice(self, request, context, index):
         """The messages of one choice, a list for each step."""
@@ -153,7 +155,7 @@ class Standin(sglang_scheduler_pb2_grpc.SglangSchedulerServicer):
         for k, ids in enumerate(plan.steps):
             is_last, finish, step = k == len(plan.steps) - 1, plan.finish, []
             if is_last and finish and finish.status:
-                self.running.pop(request.request_id)
+                self.running.pop(request.request_id, None)
                 context.abort(CODES.get(finish.status, grpc.StatusCode.INTERNAL), finish.message)
             made += ids
             if request.stream:
@@ -207,6 +209,18 @@ class Standin(sglang_scheduler_pb2_grpc.SglangSchedulerServicer):
         ))
 
     # --- the other methods ---
+
+    def Abort(self, request, context):
+        try:
+            for message in every_message(request):
+                need(not list(unknown_fields.UnknownFieldSet(message)), "AbortRequest has a field that is not in the protocol")
+            need(request.request_id, "an abort of all requests")
+        except Complaint as e:
+            self.complaints.append(str(e))
+        self.aborts.append(request.request_id)
+        for ident in [i for i in self.running if i.startswith(request.request_id)]:
+            del self.running[ident]
+        return pb.AbortResponse(success=True, message=f"Request {request.request_id} aborted")
 
     def HealthCheck(self, request, context):
         message = "Health check passed" if self.healthy else "Health check timeout after 20s"

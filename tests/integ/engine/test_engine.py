@@ -273,7 +273,7 @@ def test_an_engine_that_dies_ends_its_calls_and_comes_back(make_sim, make_probe)
 # --- cancelling, holding back ----------------------------------------------------------------------------------------
 
 
-def test_the_engine_sees_a_cancellation_at_once(make_sim, make_probe):
+def test_the_engine_sees_a_cancellation_at_once(protocol, make_sim, make_probe):
     sim = make_sim("--itl-ms", 5)
     probe = make_probe(sim.address)
     probe.do(f"start a {PROMPT} max_tokens=100000 cancel_after=4 show=0")
@@ -284,9 +284,13 @@ def test_the_engine_sees_a_cancellation_at_once(make_sim, make_probe):
     sim.logged(event="start", request_id="b")
     probe.do("cancel b")
     sim.logged(event="cancelled", request_id="b")
+    if protocol is engines.Sglang:  # cancelling alone is not enough for it
+        sim.logged(event="abort", request_id="a")
+        sim.logged(event="abort", request_id="b")
     # No callback follows a cancellation.
     assert probe.generate("c", f"{PROMPT} max_tokens=2")[1]["code"] == "OK"
     assert not [line for line in probe.seen if line["event"] == "end" and line["id"] in "ab"]
+    assert len(sim.log(event="abort")) == (2 if protocol is engines.Sglang else 0)
 
 
 def test_a_paused_call_holds_the_engine_back(make_sim, make_probe):

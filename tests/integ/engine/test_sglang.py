@@ -176,17 +176,44 @@ def test_a_prompt_beyond_the_context_is_the_clients_fault(engine, probe):
     assert probe.generate("b", "prompt=4089")[1]["code"] == "OK"
 
 
-def test_cancelling_ends_the_call_and_no_more(engine, probe):
-    engine.plan = lambda r, k: Plan([[5]], None)
-    probe.do("start a ids=1,2,3 cancel_after=1")
-    probe.expect(event="cancelled", id="a")
-    assert engine.cancelled.wait(5)
+def wait_for(condition):
     deadline = time.monotonic() + 5
-    while engine.running:
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+LIE = pb.GenerateResponse(chunk=pb.GenerateStreamChunk(token_ids=[5], index=9))
+
+
+@pytest.mark.parametrize("options,event", [
+    ("cancel_after=1", "cancelled"), ("deadline_ms=500", "end"), ("n=2 deadline_ms=500", "end"), ("stream=0 deadline_ms=500", "end"),
+])
+def test_a_request_that_nobody_waits_for_is_aborted(engine, probe, options, event):
+    engine.plan = lambda r, k: Plan([[5]], None)
+    probe.do(f"start a ids=1,2,3 {options}")
+    probe.expect(event=event, id="a")
+    wait_for(lambda: engine.aborts)
+    assert engine.aborts == ["a"] and not engine.running and engine.cancelled.is_set()
     engine.plan = lambda r, k: Plan([[5]], Finish())
-    assert probe.generate("a", "ids=1,2,3")[1]["code"] == "OK"  # the same id once more
+    assert probe.generate("b", "ids=1,2,3 request_id=a")[1]["code"] == "OK"  # the same id once more
+
+
+def test_so_is_one_whose_engine_lies(engine, probe):
+    engine.plan = lambda r, k: Plan([[5], [6]], None)
+    engine.chunk = lambda *a, **k: LIE
+    assert "sent choice 9" in probe.generate("a", "ids=1,2,3")[1]["message"]
+    wait_for(lambda: engine.aborts)
+    assert engine.aborts == ["a"] and not engine.running
+
+
+def test_what_has_ended_is_not_aborted(engine, probe):
+    probe.generate("a", "ids=1,2,3")
+    engine.plan = lambda r, k: Plan([[5], [9]], Finish("abort", status=500, message="gone"))
+    probe.generate("b", "ids=1,2,3")
+    probe.generate("c", "ids=1,2,3 seed=1")  # never sent
+    probe.ask("health")
+    assert engine.aborts == []
 
 
 # --- questions -----------------------------------------------------------------------------------------------------
