@@ -9,7 +9,7 @@ enum {
 	KP_HELLO_NAME_MAX = 253,           /* id, node, address, version */
 	KP_HELLO_OWN_BYTES_MAX = 32 << 10, /* of all its claims: they fit into an item */
 };
-/* Milliseconds of any clock; beyond, an epoch could not be raised for ever. */
+/* Milliseconds of any clock: an epoch beyond is a lie, and would leave little to raise. */
 #define KP_EPOCH_MAX (UINT64_C(1) << 53)
 
 /* names: of its certificate, is_tls false: there is none. UNIMPLEMENTED for another protocol,

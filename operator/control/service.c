@@ -161,8 +161,8 @@ static void pump(struct stream *st)
 static void raise_epoch(struct kp_service *s, uint64_t seen, kp_str gateway)
 {
 	struct kp_err err;
-	uint64_t epoch = KP_MIN(seen + 1, KP_EPOCH_MAX);
-	if (epoch <= s->programs.epoch) {
+	uint64_t epoch = seen + 1;
+	if (seen <= s->programs.epoch) {
 		return;
 	}
 	kp_log(KP_LOG_WARN, "another operator had a higher epoch and is silent: raising ours",
