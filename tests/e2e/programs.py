@@ -185,7 +185,7 @@ class Llama:
         self.process.stdout.close()
 
 
-def engine(name, *ports, model="m", aliases=(), path=None, pool="pool"):
+def engine(name, *ports, model="m", aliases=(), path=None, pool="pool", type="vllm"):
     """The manifest of an InferenceEngine."""
     source = {"source": "Path", "path": str(path)} if path else {"source": "Engine"}
     return {
@@ -195,7 +195,7 @@ def engine(name, *ports, model="m", aliases=(), path=None, pool="pool"):
         "spec": {
             "poolRef": {"name": pool},
             "model": {"name": model, **({"aliases": list(aliases)} if aliases else {})},
-            "engine": {"type": "vllm", "protocol": "grpc"},
+            "engine": {"type": type, "protocol": "grpc"},
             "tokenizer": source,
             "endpoints": [{"address": "127.0.0.1", "port": port} for port in ports],
         },

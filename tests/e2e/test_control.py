@@ -21,6 +21,12 @@ def controlled(start, operator, id, *options, own=(), **kw):
     )
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
 def acked(operator, id):
     """The hash of the program in force, once the gateway acknowledged it; None before."""
     for g in operator.told()["gateways"]:
@@ -75,9 +81,9 @@ def test_manifest_edited_under_load_and_a_bad_edit(start, sims, qwen3_path):
         seen |= hashes
         for g in gateways:
             wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") >= 1 + len(ports), "its engines")
-    operator.write_and_wait(text(sims[1].port).replace("type: vllm", "type: vlm", 1), "manifests refused, the last good program stays")
-    status = json.dumps(operator.told())
-    assert "spec.engine.type" in status and f"{operator.manifest}:" in status
+    operator.write_and_wait(text(sims[1].port).replace('"vllm"', '"vlm"', 1), "manifests refused, the last good program stays")
+    (error,) = wait_until(lambda: operator.told()["manifests"].get("errors"), "the errors")
+    assert "spec.engine.type" in json.dumps(error) and str(operator.manifest) in json.dumps(error), error
     assert {acked(operator, "gw-a"), acked(operator, "gw-b")} == hashes
     for load in loads:
         load.stop()
@@ -87,8 +93,9 @@ def test_manifest_edited_under_load_and_a_bad_edit(start, sims, qwen3_path):
 
 def test_without_an_operator_everything_goes_on(start, sims, qwen3_path, tmp_path):
     operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
-    options = ("--state-dir", tmp_path)
-    gateway = controlled(start, operator, "gw-a", *options, own=["default/e"])
+    # A fixed peer port: it is part of the program.
+    options = ("--state-dir", tmp_path, "--own", "default/e", "--peer-listen", f"127.0.0.1:{free_port()}")
+    gateway = controlled(start, operator, "gw-a", *options)
     first = wait_until(lambda: acked(operator, "gw-a"), "the acknowledgement")
     kept = tmp_path / "last-good-program"
     wait_until(kept.exists, "the last good program")
@@ -102,7 +109,7 @@ def test_without_an_operator_everything_goes_on(start, sims, qwen3_path, tmp_pat
     gateway.stop()
 
     # A gateway that starts without operator serves from the last good program.
-    gateway = controlled(start, operator, "gw-a", *options, own=["default/e"])
+    gateway = controlled(start, operator, "gw-a", *options)
     assert gateway.lines("starting with the last good program")
     assert call(gateway.port, COMPLETIONS, BODY).status == 200
 
@@ -159,9 +166,7 @@ def test_a_state_directory_that_fails_harms_nothing(start, sims, qwen3_path, tmp
 def test_the_program_names_the_ports(start, sims, qwen3_path):
     import socket
 
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path), ports=(port,)))
     gateway = controlled(start, operator, "gw-a", own=["default/e"], listen=(), ready=False)
     gateway.wait_ready()

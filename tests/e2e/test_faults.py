@@ -38,9 +38,9 @@ class Chain:
         self.bad = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1, "--control", self.faults)
         self.good = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1)
         text = manifest(
-            engine("alone", self.bad.port, model="alone", path=qwen3_path),
-            engine("both", self.bad.port, self.good.port, model="both", path=qwen3_path),
-        ).replace("type: vllm", f"type: {protocol}")
+            engine("alone", self.bad.port, model="alone", path=qwen3_path, type=protocol),
+            engine("both", self.bad.port, self.good.port, model="both", path=qwen3_path, type=protocol),
+        )
         # In turn, whatever failed before: so that the failing engine is asked.
         limit = ("--request-timeout", REQUEST_TIMEOUT, "--routing", "round_robin")
         if forwarded:

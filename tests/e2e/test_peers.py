@@ -81,7 +81,7 @@ def test_a_client_that_leaves_cancels_on_the_engine_of_another(chain):
         id = next(iter(stream))["id"]
         left = time.monotonic()
     cancelled = wait_until(
-        lambda: [e for s in chain.sims for e in s.events("cancel", id)], "the engine hears of it", 5
+        lambda: [e for s in chain.sims for e in s.events("cancelled", id)], "the engine hears of it", 5
     )
     assert cancelled[0]["t"] - left < 1
     chain.idle()
