@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "engine/peer.h"
+#include "engine/sglang.h"
 #include "engine/vllm.h"
 
 static void on_load(void *user, const struct kp_engine_loads *loads)
@@ -22,6 +23,9 @@ struct kp_engine *kp_dial(
 			.load = on_load,
 			.user = e };
 		return kp_engine_peer_create(loop, &peer);
+	}
+	if (e->protocol == KP_PROTOCOL_SGLANG) {
+		return kp_engine_sglang_create(loop, e->address, NULL);
 	}
 	return kp_engine_vllm_create(loop, e->address, NULL);
 }

@@ -71,7 +71,7 @@ static void settle(struct kp_choice *c, struct kp_endpoint *e, struct kp_err *er
 	if (f->is_over) {
 		return;
 	}
-	if (err->code == KP_OK && c->is_done) {
+	if (c->is_done) { /* the client has its finish: what the engine did wrong later is between us */
 		kp_choice_over(c);
 		return;
 	}

@@ -66,17 +66,17 @@ def test_manifest_edited_under_load_and_a_bad_edit(start, sims, qwen3_path):
     for g in gateways:
         wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") == 2, "both engines")
     loads = [Load(g, 100, short_requests(("stable",))) for g in gateways]
-    seen = set()
+    agreed = lambda: len(h := {acked(operator, "gw-a"), acked(operator, "gw-b")}) == 1 and None not in h and h
+    seen = set(wait_until(agreed, "both acknowledge the first program"))
     for ports, aliases in [
         ((sims[1].port, sims[2].port), ()),
         ((sims[2].port,), ("x",)),
         ((sims[1].port,), ("x", "y")),
-        ((sims[1].port, sims[2].port), ()),
+        ((sims[1].port, sims[2].port), ("z",)),
     ]:
         operator.write_and_wait(text(*ports, aliases=aliases))
         hashes = wait_until(
-            lambda: (h := {acked(operator, "gw-a"), acked(operator, "gw-b")}) and len(h) == 1 and not h & seen and h,
-            "both acknowledge the same new program",
+            lambda: (h := agreed()) and not h & seen and h, "both acknowledge the same new program"
         )
         seen |= hashes
         for g in gateways:
