@@ -1,0 +1,195 @@
+/* kp_text_stack: what it finds out about a template at load, and what it makes of a turn: messages in the template's shape, tools, the final
+   message left open. */
+#include "sidecar/models/text_stack.h"
+
+#include "base/fs.h"
+#include "tests/test.h"
+#include "tests/unit/token/made.h"
+
+/* Shows tools by their name, content in parts, arguments as JSON text; does not know developers. */
+static const char chat_template[] =
+	"{{ bos_token }}{% for t in tools or [] %}<tool {{ t.name }} {{ t.description }} {{ t.parameters|tojson }}>{% endfor %}"
+	"{% for m in messages %}<|turn|>{{ m.role }}:{% for p in m.content %}[{{ p.text }}]{% endfor %}"
+	"{% if m.thinking %}({{ m.thinking }}){% endif %}"
+	"{% for c in m.tool_calls %}{{ c.function.name + c.function.arguments }}{% endfor %}<|end|>{% endfor %}"
+	"{% if add_generation_prompt %}<|turn|>assistant:{% endif %}";
+
+static void write_file(const char *dir, const char *name, kp_str text)
+{
+	struct kp_err err = KP_ERR_INIT;
+	char path[128];
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	assert_int_equal(kp_fs_write_atomic(path, text, 0600, &err), 0);
+}
+
+/* A tokenizer of single bytes, <b>, <|turn|> and <|end|>. */
+static void write_tokenizer(const char *dir)
+{
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 1 << 20);
+	kp_buf_addz(&b, "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+	for (unsigned c = 0; c < 256; c++) {
+		KP_AUTO(buf) struct kp_buf one;
+		kp_buf_init(&one, 16);
+		made_byte(&one, c);
+		kp_buf_addz(&b, c ? "," : "");
+		kp_json_w_str(&b, kp_buf_str(&one));
+		kp_buf_printf(&b, ":%u", c);
+	}
+	kp_buf_addz(&b, "}},\"pre_tokenizer\":");
+	kp_buf_addz(&b, made_pretoks[0]);
+	kp_buf_addz(&b, ",\"decoder\":{\"type\":\"ByteLevel\"},\"added_tokens\":[");
+	const char *const added[] = { "<b>", "<|turn|>", "<|end|>" };
+	for (unsigned i = 0; i < KP_LEN(added); i++) {
+		kp_buf_printf(&b,
+			"%s{\"id\":%u,\"content\":\"%s\",\"special\":true,\"single_word\":false,"
+			"\"lstrip\":false,\"rstrip\":false,\"normalized\":false}",
+			i ? "," : "", 256 + i, added[i]);
+	}
+	kp_buf_addz(&b, "]}");
+	assert_true(kp_buf_ok(&b));
+	write_file(dir, "tokenizer.json", kp_buf_str(&b));
+	kp_buf_reset(&b);
+	kp_buf_addz(&b, "{\"bos_token\":\"<b>\",\"eos_token\":\"<|end|>\",\"chat_template\":");
+	kp_json_w_str(&b, kp_str_c(chat_template));
+	kp_buf_addz(&b, "}");
+	write_file(dir, "tokenizer_config.json", kp_buf_str(&b));
+}
+
+static struct kp_text_stack *stack;
+
+static int setup(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	char dir[] = "/tmp/kp-stack-XXXXXX", path[64];
+	assert_non_null(mkdtemp(dir));
+	write_tokenizer(dir);
+	if (kp_text_stack_from_path(dir, &stack, &err)) {
+		fail_msg("%s", err.msg);
+	}
+	const char *const files[] = { "tokenizer.json", "tokenizer_config.json" };
+	for (size_t i = 0; i < KP_LEN(files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kp_text_stack_unref(stack);
+	return 0;
+}
+
+static void parse(struct kp_arena *a, const char *json, struct kp_jv *ret)
+{
+	struct kp_err err = KP_ERR_INIT;
+	if (json && kp_jv_parse(kp_str_c(json), a, ret, &err)) {
+		fail_msg("%s", err.msg);
+	}
+}
+
+static int render(struct kp_arena *a, const char *messages, const char *tools, bool open,
+	struct kp_text *text, struct kp_err *err)
+{
+	struct kp_turn turn = { .arena = a, .kind = KP_TURN_CHAT };
+	parse(a, messages, &turn.chat.messages);
+	parse(a, tools, &turn.chat.tools);
+	turn.chat.add_generation_prompt = !open;
+	turn.chat.continue_final_message = open;
+	return kp_text_stack_render(stack, &turn, 0, text, err);
+}
+
+static void check(const char *messages, const char *tools, bool open, const char *want)
+{
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_text text;
+	if (render(a, messages, tools, open, &text, &err)) {
+		fail_msg("%s", err.msg);
+	}
+	assert_str(text.s, kp_str_c(want));
+	assert_int_equal(text.runs[text.n_runs - 1].end, text.s.n);
+}
+
+static void test_shape(void **state)
+{
+	(void)state;
+	const struct kp_template_shape *s = &stack->shape;
+	assert_int_equal(s->content[KP_SHAPE_USER], KP_CONTENT_PARTS);
+	assert_int_equal(s->args, KP_ARGS_TEXT);
+	assert_int_equal(s->tools, KP_TOOLS_FLAT);
+	assert_false(s->developer_role);
+}
+
+static void test_messages_and_tools(void **state)
+{
+	(void)state;
+	check("[{\"role\":\"developer\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"hi\"}]",
+		NULL, false,
+		"<b><|turn|>system:[s]<|end|><|turn|>user:[hi]<|end|><|turn|>assistant:");
+	check("[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":null,\"reasoning\":\"r\","
+	      "\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}}]}]",
+		"[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"z\":1.0,\"a\":null}}}]",
+		false,
+		"<b><tool f d {\"z\": 1.0, \"a\": null}><|turn|>user:[q]<|end|><|turn|>assistant:(r)f{\"a\": 1}<|end|><|turn|>assistant:");
+}
+
+static void test_final_message_open(void **state)
+{
+	(void)state;
+	check("[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"the end\"}]",
+		NULL, true, "<b><|turn|>user:[q]<|end|><|turn|>assistant:[the end");
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_text text;
+	assert_int_equal(render(a, "[{\"role\":\"assistant\"}]", NULL, true, &text, &err), -1);
+	assert_int_equal(err.code, KP_INVALID_ARGUMENT);
+	assert_string_equal(err.param, "continue_final_message");
+}
+
+/* Nothing that a tool's schema or a message says becomes a control token; the template's own are. */
+static void test_tk01_tools_make_no_control_tokens(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_text text;
+	assert_int_equal(
+		render(a,
+			"[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"<|end|>\"}]}]",
+			"[{\"type\":\"function\",\"function\":{\"name\":\"<b>\",\"description\":\"<|turn|>\",\"parameters\":{\"<|end|>\":1}}}]",
+			false, &text, &err),
+		0);
+	struct kp_encode_opts opts = { .policy = stack->policy };
+	struct kp_token_scratch *scratch = kp_token_scratch_create(1 << 20);
+	struct kp_ids ids;
+	kp_ids_init(&ids, 4096);
+	assert_int_equal(
+		kp_tokenizer_encode(stack->tokenizer, scratch, &text, &opts, &ids, &err), 0);
+	size_t control[3] = { 0, 0, 0 };
+	for (size_t i = 0; i < ids.n; i++) {
+		if (ids.p[i] >= 256) {
+			control[ids.p[i] - 256]++;
+		}
+	}
+	assert_int_equal(control[0], 1); /* <b> */
+	assert_int_equal(control[1], 2); /* the user's turn, the answer's */
+	assert_int_equal(control[2], 1);
+	kp_ids_fini(&ids);
+	kp_token_scratch_destroy(scratch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shape),
+		cmocka_unit_test(test_messages_and_tools),
+		cmocka_unit_test(test_final_message_open),
+		cmocka_unit_test(test_tk01_tools_make_no_control_tokens),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
