@@ -31,7 +31,7 @@ enum kp_finish {
 	KP_FINISH_STOP,
 	KP_FINISH_LENGTH,
 	KP_FINISH_ABORT,
-	KP_FINISH_ERROR
+	KP_FINISH_ERROR /* an engine's word for its own failure: the call ends INTERNAL instead */
 };
 
 /* What one message of the engine says about one choice. Pointers are valid during the callback. */

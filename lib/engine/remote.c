@@ -140,6 +140,10 @@ static int check_choice(
 		return kp_err_set(
 			err, KP_INTERNAL, "sent more for choice %u after its end", r->choice);
 	}
+	/* vLLM's own server makes this a 500 too; whatever came before it is no answer. */
+	if (r->kind == KP_RESPONSE_COMPLETE && c->e->protocol->finish(r) == KP_FINISH_ERROR) {
+		return kp_err_set(err, KP_INTERNAL, "says that it failed at choice %u", r->choice);
+	}
 	return 0;
 }
 

@@ -7,8 +7,9 @@
    calls itself unavailable because its queue is full is RESOURCE_EXHAUSTED. Everything else an
    engine says, and everything it does against the protocol, is the engine's fault and names its
    address: INTERNAL (bytes that are no protobuf, a choice or an id that does not exist, more after
-   the end), DATA_LOSS (the stream ended before every choice did), UNAVAILABLE (it gave the call up
-   itself). Retryable is only what the engine certainly never took.
+   the end, an end that the engine calls an error), DATA_LOSS (the stream ended before every choice
+   did), UNAVAILABLE (it gave the call up itself). Retryable is only what the engine certainly never
+   took.
 
    Cancelling ends the gRPC call, which makes vLLM's servicer abort the request. SGLang's often does
    not notice, so there an Abort follows.

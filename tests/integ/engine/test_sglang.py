@@ -138,7 +138,6 @@ def test_log_probabilities_of_output_and_prompt(engine, probe):
 
 
 @pytest.mark.parametrize("finish,says", [
-    (Finish("stop", matched="NaN happened"), "error"),
     (Finish("abort"), "abort"),
     (Finish("stop"), "stop"),
 ])
@@ -146,6 +145,13 @@ def test_ends(engine, probe, finish, says):
     engine.plan = lambda r, k: Plan([[5], [6]], finish)
     deltas, end = probe.generate("a", "ids=1,2,3")
     assert end["code"] == "OK" and deltas[-1]["finish"] == says and ids_of(deltas) == [5, 6]
+
+
+def test_a_model_that_makes_nonsense_is_a_failure(engine, probe):
+    engine.plan = lambda r, k: Plan([[5], [2]], Finish("stop", matched="NaN happened"))
+    deltas, end = probe.generate("a", "ids=1,2,3")
+    assert (end["code"], end["tokens"]) == ("INTERNAL", 2) and not any("finish" in d for d in deltas)
+    assert end["message"] == f"engine `{engine.address}`: says that it failed at choice 0"
 
 
 # The scheduler's status, its words, our code, whether the engine is to blame.
