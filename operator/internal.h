@@ -29,7 +29,7 @@ struct kp_operator {
 	bool is_ending;
 	struct kp_counter *plans_made, *plans_failed;
 	struct kp_histogram *plan_seconds;
-	struct kp_gauge *endpoints[6]; /* by state, see report.c */
+	struct kp_gauge *endpoints[7]; /* by state, see report.c */
 };
 
 /* report.c */

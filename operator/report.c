@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum state { NO_OWNER, UNKNOWN, DISCOVERED, ANSWERING, ROUTABLE, DOWN, N_STATES };
+enum state { NO_OWNER, UNKNOWN, DISCOVERED, ANSWERING, ROUTABLE, DRAINING, DOWN, N_STATES };
 static const char *const states[] = { "no_owner", "unknown", "discovered", "answering", "routable",
-	"down" };
+	"draining", "down" };
+
+_Static_assert(N_STATES == KP_LEN(states), "each state has its word");
+_Static_assert(N_STATES == KP_LEN(((struct kp_operator *)NULL)->endpoints), "and its gauge");
 
 struct row {
 	const struct kp_gateway_record *gateway;

@@ -8,6 +8,26 @@ static struct kp_gauge *gateways(struct kp_metrics *registry, const char *state)
 		"Gateways that are known, by state.", &label, 1);
 }
 
+static const char *const results[] = { "ack", KP_NACK_STALE_EPOCH, KP_NACK_UNKNOWN_BASE,
+	KP_NACK_HASH_MISMATCH, KP_NACK_NOT_UNDERSTOOD, KP_NACK_INVALID, "other" };
+static struct kp_counter *answers(struct kp_metrics *registry, const char *result)
+{
+	const struct kp_label label = { "result", kp_str_c(result) };
+	return kp_metrics_counter(registry, "kelpie_operator_answers_total",
+		"Gateways' answers to programs, by result.", &label, 1);
+}
+
+/* Why streams are ended by what is written here; others can come from below. */
+static const enum kp_code refusals[] = { KP_INVALID_ARGUMENT, KP_DEADLINE_EXCEEDED,
+	KP_PERMISSION_DENIED, KP_RESOURCE_EXHAUSTED, KP_FAILED_PRECONDITION, KP_ABORTED,
+	KP_UNIMPLEMENTED };
+static struct kp_counter *refused(struct kp_metrics *registry, enum kp_code why)
+{
+	const struct kp_label label = { "reason", kp_str_c(kp_code_reason(why)) };
+	return kp_metrics_counter(registry, "kelpie_operator_streams_refused_total",
+		"Streams of gateways that the operator ended, by reason.", &label, 1);
+}
+
 void kp_service_metrics_init(struct kp_service_metrics *m, struct kp_metrics *registry)
 {
 	*m = (struct kp_service_metrics){ .registry = registry };
@@ -15,6 +35,13 @@ void kp_service_metrics_init(struct kp_service_metrics *m, struct kp_metrics *re
 		const struct kp_label label = { "as", kp_str_c(kp_send_name(as)) };
 		m->sent[as] = kp_metrics_counter(registry, "kelpie_operator_programs_sent_total",
 			"Programs sent to gateways.", &label, 1);
+	}
+	/* All there from the beginning, so that the first of a kind is an increase. */
+	for (size_t i = 0; i < KP_LEN(results); i++) {
+		(void)answers(registry, results[i]);
+	}
+	for (size_t i = 0; i < KP_LEN(refusals); i++) {
+		(void)refused(registry, refusals[i]);
 	}
 	m->sent_bytes = kp_metrics_counter(registry, "kelpie_operator_programs_sent_bytes_total",
 		"Bytes of programs sent to gateways.", NULL, 0);
@@ -36,32 +63,24 @@ void kp_service_metrics_init(struct kp_service_metrics *m, struct kp_metrics *re
 		KP_LEN(kp_bounds_seconds), NULL, 0);
 }
 
-void kp_service_metrics_refused(struct kp_service_metrics *m, enum kp_code why)
-{
-	const struct kp_label label = { "reason", kp_str_c(kp_code_reason(why)) };
-	kp_counter_add(
-		kp_metrics_counter(m->registry, "kelpie_operator_streams_refused_total",
-			"Streams of gateways that the operator ended, by reason.", &label, 1),
-		1);
-}
-
 void kp_service_metrics_sent(struct kp_service_metrics *m, enum kp_send as, size_t bytes)
 {
 	kp_counter_add(m->sent[as], 1);
 	kp_counter_add(m->sent_bytes, bytes);
 }
 
+void kp_service_metrics_refused(struct kp_service_metrics *m, enum kp_code why)
+{
+	kp_counter_add(refused(m->registry, why), 1);
+}
+
 void kp_service_metrics_answered(struct kp_service_metrics *m, kp_str result, int64_t took_ns)
 {
-	static const char *const known[] = { "ack", KP_NACK_STALE_EPOCH, KP_NACK_UNKNOWN_BASE,
-		KP_NACK_HASH_MISMATCH, KP_NACK_NOT_UNDERSTOOD, KP_NACK_INVALID };
-	struct kp_label label = { "result", KP_S("other") };
-	for (size_t i = 0; i < KP_LEN(known); i++) {
-		label.value = kp_str_eq(result, kp_str_c(known[i])) ? result : label.value;
+	const char *word = "other";
+	for (size_t i = 0; i < KP_LEN(results); i++) {
+		word = kp_str_eq(result, kp_str_c(results[i])) ? results[i] : word;
 	}
-	kp_counter_add(kp_metrics_counter(m->registry, "kelpie_operator_answers_total",
-			       "Gateways' answers to programs, by result.", &label, 1),
-		1);
+	kp_counter_add(answers(m->registry, word), 1);
 	kp_histogram_observe(m->answer_seconds, (double)took_ns / 1e9);
 }
 
