@@ -1,7 +1,7 @@
 """The pages keep their promises: tagged code blocks run, links lead somewhere, examples shown are the files they name.
 
 A block of shell has one of the tags of docs/HACKING.md. A `test` block runs with `sh -e` in a fresh copy of the checkout, with the
-programs of $KP_BUILD/bin in PATH. The ports 8080, 9090 and 50051 are replaced by free ones in the block and in the copied
+programs of $KP_BUILD/bin in PATH. The ports 8080, 9090, 9091, 9443 and 50051 are replaced by free ones in the block and in the copied
 examples. What it starts in the background is ended with its process group. A ```text output``` block behind it holds lines that must
 be in its output.
 """
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KP_BUILD", "build/release")
 SHELLS = {"sh", "bash", "shell", "console", "zsh"}
 TAGS = {"test", "cluster", "by-hand"}
-PORTS = ("8080", "9090", "50051")
+PORTS = ("8080", "9090", "9091", "9443", "50051")
 
 
 def tracked(*patterns):

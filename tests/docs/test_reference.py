@@ -1,4 +1,4 @@
-"""The reference pages name exactly what the gateway has: paths, parameters, options, metrics."""
+"""The reference pages name exactly what the programs have: paths, parameters, options, metrics, conditions."""
 
 import json
 import os
@@ -102,17 +102,37 @@ def test_every_folder_and_file_named_exists():
     for page in ("README.md", *sorted((ROOT / "docs").glob("*.md"))):
         text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
         for name in names(text):
-            if re.fullmatch(r"(lib|sidecar|hack|tests|docs|mk|bench|crds|proto)/[\w./-]*", name):
+            if re.fullmatch(r"(lib|operator|sidecar|cli|hack|tests|docs|mk|bench|crds|proto)/[\w./-]*", name):
                 assert (ROOT / name).exists(), f"{page}: {name}"
 
 
+def options_of(program):
+    help_text = subprocess.run([BUILD / "bin" / program, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  (--[a-z-]+)", help_text, flags=re.M))
+
+
 def test_every_option_named_exists():
-    help_text = subprocess.run([BUILD / "bin/kelpie-sidecar", "--help"], capture_output=True, text=True, check=True).stdout
-    options = set(re.findall(r"^  (--[a-z-]+)", help_text, flags=re.M))
+    options = options_of("kelpie-sidecar")
     assert "--manifests" in options
     for page in ("docs/api-openai.md", "docs/metrics.md", "docs/THREATS.md", "docs/ARCHITECTURE.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert set(re.findall(r"`(--[a-z-]+)", text)) <= options, page
+
+
+def test_every_option_of_the_operator():
+    options = options_of("kelpie-operator") - {"--help", "--version"}
+    written = [name for row in rows(section("docs/operator.md", "## Options")) for name in names(row[0])]
+    assert sorted(written) == sorted(options)
+    text = (ROOT / "docs/operator.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(--[a-z-]+)", text)) <= options | options_of("kelpie-sidecar")
+
+
+def test_every_condition():
+    code = (ROOT / "operator/plan/conditions.c").read_text()
+    there = re.findall(r'set\(ret, (READY|RECONCILING|STALLED), "(\w+)"', code)
+    tables = section("docs/operator.md", "## Conditions").split("| pool |")
+    written = [(names(row[0])[0], row[1]) for table in tables for row in rows("| pool |" + table if table is tables[1] else table)]
+    assert there and sorted(written) == sorted((reason, phase.capitalize()) for phase, reason in there)
 
 
 @pytest.fixture
@@ -133,29 +153,45 @@ def gateway(tmp_path):
         sim.stop()
 
 
+def metrics_of(program):
+    """({name: kind}, {name: its labels}) of GET /metrics."""
+    types, labels = {}, {}
+    for line in program.ask("/metrics")[1].splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            types[name] = kind
+        elif not line.startswith("#"):
+            series, found = re.match(r"([a-z0-9_]+)(?:\{(.*)\})? ", line).groups()
+            name = series if series in types else re.sub(r"_(bucket|sum|count)$", "", series)
+            labels.setdefault(name, set()).update(set(re.findall(r'(\w+)="', found or "")) - {"le"})
+    return types, labels
+
+
+def metrics_written(heading):
+    """{name: (kind, its labels)} of docs/metrics.md."""
+    written = {}
+    for what, kind, _ in rows(section("docs/metrics.md", heading)):
+        kind, _, label_names = kind.partition(":")
+        for name in names(what):
+            written[name] = (kind, {label.strip() for label in label_names.split(",") if label.strip()})
+    return written
+
+
 def test_every_metric(gateway):
     body = json.dumps({"model": "m", "prompt": "Hello", "max_tokens": 4}).encode()
     request = urllib.request.Request(gateway.url + "/v1/completions", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
         assert json.load(answer)["choices"]
-    types, labels = {}, {}
+    # A request is counted when it has ended, which its client may know before.
+    programs.wait_until(lambda: "kelpie_completion_tokens_total" in metrics_of(gateway)[0], "a request in /metrics")
+    types, labels = metrics_of(gateway)
+    assert metrics_written("## The gateway") == {name: (kind, labels.get(name, set())) for name, kind in types.items()}
 
-    def scraped():
-        """A request is counted when it has ended, which its client may know before."""
-        for line in gateway.ask("/metrics")[1].splitlines():
-            if line.startswith("# TYPE "):
-                _, _, name, kind = line.split()
-                types[name] = kind
-            elif not line.startswith("#"):
-                series, found = re.match(r"([a-z0-9_]+)(?:\{(.*)\})? ", line).groups()
-                name = series if series in types else re.sub(r"_(bucket|sum|count)$", "", series)
-                labels.setdefault(name, set()).update(set(re.findall(r'(\w+)="', found or "")) - {"le"})
-        return "kelpie_completion_tokens_total" in types
 
-    programs.wait_until(scraped, "a request in /metrics")
-    written = {}
-    for what, kind, _ in rows((ROOT / "docs/metrics.md").read_text(encoding="utf-8")):
-        kind, _, label_names = kind.partition(":")
-        for name in names(what):
-            written[name] = (kind, {label.strip() for label in label_names.split(",") if label.strip()})
-    assert written == {name: (kind, labels.get(name, set())) for name, kind in types.items()}
+def test_every_metric_of_the_operator():
+    operator = programs.Operator(programs.manifest(programs.engine("engine", 1)))
+    try:
+        types, labels = metrics_of(operator)
+    finally:
+        operator.stop()
+    assert metrics_written("## The operator") == {name: (kind, labels.get(name, set())) for name, kind in types.items()}
