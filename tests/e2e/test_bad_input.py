@@ -649,9 +649,11 @@ def test_an_engine_that_refuses_often(gateway):
 
 
 def test_an_engine_that_goes_on_after_the_end(gateway):
-    """The text is whole, but nobody knows what else is wrong: it counts as a failure."""
+    """The client has the whole answer; the engine gets the blame."""
     answer = lie(gateway, "extra", stream=False)
-    assert answer.status == 500 and "after its end" in answer.error["message"]
+    assert answer.status == 200 and answer.json()["choices"][0]["finish_reason"] == "length"
+    told = json.loads(gateway.ask("/explain?model=m")[1])
+    assert told["revisions"][0]["endpoints"][0]["penalty"] > 0
 
 
 def test_a_slow_engine(gateway, sim, qwen3):
