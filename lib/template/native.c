@@ -8,6 +8,10 @@ bool kp_template_native(kp_str name, struct kp_buf *out)
 		if (!kp_str_eq(name, kp_str_c(t->name))) {
 			continue;
 		}
+		if (t->first) {
+			kp_buf_addz(out, t->first);
+			kp_buf_addc(out, '\n');
+		}
 		for (size_t k = 0; k < t->n_lines; k++) {
 			kp_buf_addz(out, t->lines[k]);
 			kp_buf_addc(out, '\n');

@@ -2,6 +2,7 @@
    they are rendered, marked with origins, probed and limited like any other. Proven byte by byte beside the code they stand for:
      deepseek_v32, deepseek_v4   DeepSeek's encoders, called as vLLM calls them
      harmony                     openai-harmony, given what vLLM makes of a chat (gpt-oss)
+     mistral_v7, _v11, _v13      mistral-common's instruct tokenizers of these versions, for text
    They get the variables of apply_chat_template and messages of their shape (adapt.h). */
 #ifndef KP_TEMPLATE_NATIVE_H
 #define KP_TEMPLATE_NATIVE_H
@@ -10,6 +11,7 @@
 
 struct kp_native_template {
 	const char *name;
+	const char *first; /* a line in front of the others, or NULL */
 	const char *const *lines;
 	size_t n_lines;
 };

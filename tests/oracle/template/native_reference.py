@@ -134,10 +134,53 @@ def harmony(messages, tools, kwargs):
     return encoding.decode(encoding.render_conversation_for_completion(h.Conversation.from_messages(out), h.Role.ASSISTANT, config=config))
 
 
+# Mistral: what vLLM 0.32's tokenizers/mistral.py does around mistral-common (ids of tool calls are cut to nine characters). The vocabulary is the
+# one in its package, with all special tokens and the version asked for.
+
+
+@functools.cache
+def mistral_tokenizer(version):
+    import pathlib
+    import tempfile
+
+    import mistral_common
+    from mistral_common.protocol.instruct.validator import ValidationMode
+    from mistral_common.tokens.tokenizers.base import SpecialTokens
+    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
+    tekken = json.loads((pathlib.Path(mistral_common.__file__).parent / "data/tekken_240911.json").read_text())
+    del tekken["image"]
+    tekken["config"]["version"] = version
+    tekken["special_tokens"] = [{"rank": i, "token_str": t.value, "is_control": True} for i, t in enumerate(SpecialTokens)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "tekken.json"
+        file.write_text(json.dumps(tekken))
+        return MistralTokenizer.from_file(str(file), mode=ValidationMode.test)
+
+
+def mistral(version, messages, tools, kwargs):
+    from mistral_common.protocol.instruct.request import ChatCompletionRequest
+    from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+
+    messages = copy.deepcopy(messages)
+    for m in messages:
+        for key in ("thinking", "reasoning", "reasoning_content"):
+            m.pop(key, None)
+        for call in m.get("tool_calls") or []:
+            call["id"] = call["id"][-9:]
+            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+        if "tool_call_id" in m:
+            m["tool_call_id"] = m["tool_call_id"][-9:]
+    tokenizer = mistral_tokenizer(version)
+    request = ChatCompletionRequest.from_openai(messages=messages, tools=tools)
+    return tokenizer.decode(tokenizer.encode_chat_completion(request).tokens, special_token_policy=SpecialTokenPolicy.KEEP)
+
+
 def main():
     sys.path.insert(0, sys.argv[1])
     os.environ["TIKTOKEN_ENCODINGS_BASE"] = sys.argv[1]
     renderers = {"deepseek_v32": deepseek_v32, "deepseek_v4": deepseek_v4, "harmony": harmony}
+    renderers |= {f"mistral_{version}": functools.partial(mistral, version) for version in ("v7", "v11", "v13")}
     for line in sys.stdin:
         request = json.loads(line)
         try:
