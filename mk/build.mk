@@ -80,7 +80,10 @@ $(B)/bin/kelpie-operator: $(B)/obj/operator/main.o $(B)/lib/operator.a $(call li
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,operator)
 
 SRC_cli := $(shell find cli -name '*.c' 2>/dev/null | LC_ALL=C sort)
-$(B)/bin/kubectl-kelpie: $(SRC_cli:%.c=$(B)/obj/%.o) $(call libs_of,cli)
+$(B)/lib/cli.a: $(filter-out $(B)/obj/cli/main.o,$(SRC_cli:%.c=$(B)/obj/%.o))
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcsD $@ $^
+$(B)/bin/kubectl-kelpie: $(B)/obj/cli/main.o $(B)/lib/cli.a $(call libs_of,cli)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,cli)
 
@@ -105,7 +108,7 @@ all: $(PROGRAMS:%=$(B)/bin/%) ## build the programs into build/bin (release flag
 
 # Pieces for hack/lint and hack/test.
 protos: $(PB_H)
-libs: $(foreach m,$(MODULES),$(B)/lib/$(m).a) $(if $(SRC_sidecar),$(B)/lib/sidecar.a) $(if $(SRC_operator),$(B)/lib/operator.a)
+libs: $(foreach m,$(MODULES),$(B)/lib/$(m).a) $(if $(SRC_sidecar),$(B)/lib/sidecar.a) $(if $(SRC_operator),$(B)/lib/operator.a) $(if $(SRC_cli),$(B)/lib/cli.a)
 print-flags:
 	@echo $(CC) $(CPPFLAGS_ALL) $(WARN)
 .PHONY: all protos libs print-flags

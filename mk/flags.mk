@@ -40,7 +40,7 @@ ifeq ($(OPT_$(V)),)
 $(error unknown variant V=$(V): release, debug, asan, tsan, clang or fuzz)
 endif
 
-ALLPKGS := $(sort $(foreach m,$(MODULES) sidecar,$(PKGS_$(m))))
+ALLPKGS := $(sort $(foreach m,$(MODULES) sidecar cli,$(PKGS_$(m))))
 ifeq ($(filter help clean format deps,$(MAKECMDGOALS)),)
 PKGMISS := $(shell for p in $(ALLPKGS); do pkg-config --exists $$p 2>/dev/null || printf '%s ' $$p; done)
 ifneq ($(strip $(PKGMISS)),)

@@ -3,7 +3,7 @@
 UNIT_SRC := $(shell find tests/unit tests/prop -name '*_test.c' 2>/dev/null | LC_ALL=C sort)
 FUZZ_SRC := $(shell find tests/fuzz -mindepth 2 -name '*.c' 2>/dev/null | LC_ALL=C sort)
 module_of = $(word 3,$(subst /, ,$(1)))
-extra_of  = $(if $(filter sidecar operator,$(1)),$(B)/lib/$(1).a)
+extra_of  = $(if $(filter sidecar operator cli,$(1)),$(B)/lib/$(1).a)
 # What only a module's tests link: net's HTTP framing has http-parser as oracle.
 ORACLE_LIBS_net := -lhttp_parser
 
