@@ -153,15 +153,16 @@ static int start_parts(struct kp_operator *o, struct kp_err *err)
 		return -1;
 	}
 	o->intent = kp_steal(o->checked);
-	if (kp_status_listener_start(o->config.admin_listen, o->metrics, &o->listener, err)) {
-		return -1;
-	}
-	kp_log(KP_LOG_INFO, "admin listening",
-		kp_f_int("port", kp_status_listener_port(o->listener)));
 	if (start_service(o, err)) {
 		return -1;
 	}
 	on_replan(&o->replan);
+	if (kp_status_listener_start(o->config.admin_listen, o->metrics, &o->listener, err)) {
+		return -1;
+	}
+	on_show(&o->show);
+	kp_log(KP_LOG_INFO, "admin listening",
+		kp_f_int("port", kp_status_listener_port(o->listener)));
 	return 0;
 }
 
