@@ -236,7 +236,7 @@ static int repeat(struct kp_interp *I, const struct kp_tv *seq, int64_t times, s
 	if (seq->type == KP_TV_STR) {
 		struct kp_tpl_buf *b;
 		if (times > (int64_t)I->max_output) {
-			return kp_err_set(I->err, KP_INVALID_ARGUMENT,
+			return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
 				"render template: line %u: text of more than %zu bytes", I->line,
 				I->max_output);
 		}

@@ -47,7 +47,7 @@ int kp_tpl_fail_memory(struct kp_interp *I)
 
 int kp_tpl_fail_depth(struct kp_interp *I)
 {
-	return kp_err_set(I->err, KP_INVALID_ARGUMENT,
+	return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
 		"render template: line %u: recursion deeper than %d", I->line, KP_TPL_MAX_DEPTH);
 }
 
@@ -55,7 +55,7 @@ int kp_tpl_fail_steps(struct kp_interp *I)
 {
 	I->steps = I->later_steps = 0;
 	return kp_err_set(
-		I->err, KP_INVALID_ARGUMENT, "render template: line %u: too many steps", I->line);
+		I->err, KP_RESOURCE_EXHAUSTED, "render template: line %u: too many steps", I->line);
 }
 
 int kp_tpl_more_steps(struct kp_interp *I, uint64_t n)
@@ -63,7 +63,7 @@ int kp_tpl_more_steps(struct kp_interp *I, uint64_t n)
 	enum { SLICE = 10000 }; /* a tenth of a millisecond, or a few */
 	if (I->now_ns && I->now_ns() > I->deadline_ns) {
 		I->steps = I->later_steps = 0;
-		return kp_err_set(I->err, KP_INVALID_ARGUMENT,
+		return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
 			"render template: line %u: not done after %u ms", I->line, I->max_ms);
 	}
 	uint64_t more = KP_MIN(KP_MAX(n, (uint64_t)SLICE) - I->steps, I->later_steps);

@@ -37,8 +37,8 @@ struct kp_template_opts {
 	size_t max_output;       /* bytes, 0: 64 MiB */
 };
 /* raise_exception in the template: INVALID_ARGUMENT with the template's text as message. Other
-   template failures, those of the budgets of steps, depth, output and time among them: INVALID_ARGUMENT
-   "render template: line L: ...". The arena is full: RESOURCE_EXHAUSTED. */
+   template failures: INVALID_ARGUMENT "render template: line L: ...". A budget (steps, depth,
+   output, time, the arena): RESOURCE_EXHAUSTED, the same words in front. */
 int kp_template_render(const struct kp_template *t, const struct kp_template_opts *opts,
 	struct kp_arena *a, struct kp_text *ret, struct kp_err *err) KP_MUST_USE;
 

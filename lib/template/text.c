@@ -1,7 +1,7 @@
 /* DESIGN: string bytes with their origins. A kp_tpl_buf is bytes and runs in the render's arena, growing by doubling; it is the output, a
    captured block, or a string under construction. A finished string is (buffer, n): the newest holder may append in place, since older
    ones see only their first n bytes; a run that grows past n is cut by the reader. Slices share bytes and copy runs, and a slice of
-   one origin becomes a plain string. No buffer passes I->max_output, which also bounds every string (INVALID_ARGUMENT). */
+   one origin becomes a plain string. No buffer passes I->max_output, which also bounds every string (RESOURCE_EXHAUSTED). */
 #include "template/interp.h"
 #include "template/ucd.h"
 
@@ -21,7 +21,7 @@ int kp_tpl_buf_new(struct kp_interp *I, size_t cap, struct kp_tpl_buf **ret)
 int kp_tpl_buf_grow(struct kp_interp *I, struct kp_tpl_buf *b, size_t n)
 {
 	if (n > I->max_output - b->n) {
-		return kp_err_set(I->err, KP_INVALID_ARGUMENT,
+		return kp_err_set(I->err, KP_RESOURCE_EXHAUSTED,
 			"render template: line %u: text of more than %zu bytes", I->line,
 			I->max_output);
 	}

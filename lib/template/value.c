@@ -541,8 +541,9 @@ static int dict_index(struct kp_interp *I, struct kp_tpl_dict *d)
 int kp_tpl_dict_set(struct kp_interp *I, struct kp_tpl_dict *d, const struct kp_tv *key,
 	const struct kp_tv *value)
 {
-	uint64_t hash;
-	if (hash_of(I, key, &hash, 0) || kp_tpl_charge(I, 1)) {
+	uint64_t hash = 0;
+	bool looked_through = !d->slots && key->type == KP_TV_STR; /* then nobody asks the hash */
+	if ((!looked_through && hash_of(I, key, &hash, 0)) || kp_tpl_charge(I, 1)) {
 		return -1;
 	}
 	int64_t i = dict_find(I, d, key, hash);

@@ -174,13 +174,13 @@ static void test_budgets(void **state)
 {
 	(void)state;
 	check_fails("{% for i in range(99999) %}{% for j in range(9) %}{% endfor %}{% endfor %}",
-		"{}", KP_INVALID_ARGUMENT, "render template: line 1: too many steps");
-	check_fails("{{ 'xy' * 600000 }}", "{}", KP_INVALID_ARGUMENT,
+		"{}", KP_RESOURCE_EXHAUSTED, "render template: line 1: too many steps");
+	check_fails("{{ 'xy' * 600000 }}", "{}", KP_RESOURCE_EXHAUSTED,
 		"render template: line 1: too many steps");
-	check_fails("{{ ('xy' * 9000) * 90 }}", "{}", KP_INVALID_ARGUMENT,
+	check_fails("{{ ('xy' * 9000) * 90 }}", "{}", KP_RESOURCE_EXHAUSTED,
 		"render template: line 1: text of more than 1048576 bytes");
 	check_fails("{% macro m(n) %}\n{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "{}",
-		KP_INVALID_ARGUMENT, "render template: line 2: recursion deeper than 1200");
+		KP_RESOURCE_EXHAUSTED, "render template: line 2: recursion deeper than 1200");
 	check_fails("{{ range(10 ** 9) }}", "{}", KP_INVALID_ARGUMENT,
 		"render template: line 1: Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
 }
@@ -201,7 +201,7 @@ static void test_time(void **state)
 		KP_S("{% for i in range(9999) %}\n{% for j in range(99) %}{% endfor %}{% endfor %}"),
 		KP_S("{}"), opts);
 	assert_int_equal(r.rc, -1);
-	assert_int_equal(r.err.code, KP_INVALID_ARGUMENT);
+	assert_int_equal(r.err.code, KP_RESOURCE_EXHAUSTED);
 	assert_string_equal(r.err.msg, "render template: line 2: not done after 100 ms");
 	assert_int_equal(fake_now, 5 * 30000000); /* once at the start, then every slice */
 	done(&r);
