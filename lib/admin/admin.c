@@ -126,18 +126,61 @@ static int read_query(struct lws *wsi, char text[MAX_HEAD + KP_ADMIN_MAX_ARGS],
 	return 0;
 }
 
+/* A browser says which page asks; what is no browser says nothing. */
+static bool is_same_origin(struct lws *wsi)
+{
+	char origin[300], host[300];
+	int n = lws_hdr_copy(wsi, origin, sizeof(origin), WSI_TOKEN_ORIGIN);
+	if (n == 0) {
+		return true;
+	}
+	if (n < 0 || lws_hdr_copy(wsi, host, sizeof(host), WSI_TOKEN_HOST) <= 0) {
+		return false;
+	}
+	kp_str o = kp_str_c(origin);
+	ptrdiff_t scheme = kp_str_find(o, KP_S("://"));
+	return scheme > 0 && kp_str_ieq(kp_str_skip(o, (size_t)scheme + 3), kp_str_c(host));
+}
+
+/* Pages can have any address loaded, as a picture for example, without telling their origin. Of this machine,
+   which is where kubectl port-forward puts us, browsers at least say that it was another site's page. */
+static bool is_asked_by_others(struct lws *wsi)
+{
+	static const char name[] = "sec-fetch-site:";
+	char site[32];
+	int n = lws_hdr_custom_length(wsi, name, sizeof(name) - 1);
+	if (n <= 0) {
+		return !is_same_origin(wsi);
+	}
+	return lws_hdr_custom_copy(wsi, site, sizeof(site), name, sizeof(name) - 1) < 0 ||
+	       !(kp_str_eq(kp_str_c(site), KP_S("same-origin")) ||
+		       kp_str_eq(kp_str_c(site), KP_S("none")));
+}
+
+static struct kp_admin_answer serve(
+	struct kp_admin *a, struct lws *wsi, const struct kp_admin_route *route, struct kp_buf *out)
+{
+	char text[MAX_HEAD + KP_ADMIN_MAX_ARGS];
+	struct kp_admin_query query;
+	struct kp_err err;
+	if (route->acts && is_asked_by_others(wsi)) {
+		kp_err_set(&err, KP_PERMISSION_DENIED, "`%s`: a page of another origin asks",
+			route->path);
+		return kp_admin_error(out, &err);
+	}
+	if (read_query(wsi, text, &query, &err)) {
+		return kp_admin_error(out, &err);
+	}
+	return route->handle(a->opts.ctx, &query, out);
+}
+
 static struct kp_admin_answer build(
 	struct kp_admin *a, struct lws *wsi, kp_str path, struct kp_buf *out)
 {
 	struct kp_err err;
 	for (size_t i = 0; i < a->opts.n_routes; i++) {
 		if (kp_str_eq(path, kp_str_c(a->opts.routes[i].path))) {
-			char text[MAX_HEAD + KP_ADMIN_MAX_ARGS];
-			struct kp_admin_query query;
-			if (read_query(wsi, text, &query, &err)) {
-				return kp_admin_error(out, &err);
-			}
-			return a->opts.routes[i].handle(a->opts.ctx, &query, out);
+			return serve(a, wsi, &a->opts.routes[i], out);
 		}
 	}
 	if (a->opts.feed_path && kp_str_eq(path, kp_str_c(a->opts.feed_path))) {
@@ -249,22 +292,6 @@ static int on_writable(struct lws *wsi, struct session *s)
 }
 
 /* --- the feed ----------------------------------------------------------------------------------- */
-
-/* A browser says which page opens the socket; what is no browser says nothing. */
-static bool is_same_origin(struct lws *wsi)
-{
-	char origin[300], host[300];
-	int n = lws_hdr_copy(wsi, origin, sizeof(origin), WSI_TOKEN_ORIGIN);
-	if (n == 0) {
-		return true;
-	}
-	if (n < 0 || lws_hdr_copy(wsi, host, sizeof(host), WSI_TOKEN_HOST) <= 0) {
-		return false;
-	}
-	kp_str o = kp_str_c(origin);
-	ptrdiff_t scheme = kp_str_find(o, KP_S("://"));
-	return scheme > 0 && kp_str_ieq(kp_str_skip(o, (size_t)scheme + 3), kp_str_c(host));
-}
 
 static int check_upgrade(struct kp_admin *a, struct lws *wsi, const char *to, struct kp_err *err)
 {

@@ -50,6 +50,7 @@ kp_admin_handler kp_admin_livez, kp_admin_version;
 struct kp_admin_route {
 	const char *path; /* "/metrics", exactly */
 	kp_admin_handler *handle;
+	bool acts; /* it changes something: refused when a browser asks for another site's page */
 };
 struct kp_admin_opts {
 	const char *address; /* "127.0.0.1:9090", "[::1]:9090", ":9090"; port 0: a free one */

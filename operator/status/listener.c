@@ -149,10 +149,11 @@ static struct kp_admin_answer get_icon(
 	return (struct kp_admin_answer){ .status = 200, .type = "image/svg+xml" };
 }
 
-static const struct kp_admin_route routes[] = { { "/", get_page }, { "/style.css", get_style },
-	{ "/script.js", get_script }, { "/icon.svg", get_icon }, { "/status", get_status },
-	{ "/livez", kp_admin_livez }, { "/readyz", get_readyz }, { "/metrics", get_metrics },
-	{ "/version", kp_admin_version } };
+static const struct kp_admin_route routes[] = { { "/", get_page, false },
+	{ "/style.css", get_style, false }, { "/script.js", get_script, false },
+	{ "/icon.svg", get_icon, false }, { "/status", get_status, false },
+	{ "/livez", kp_admin_livez, false }, { "/readyz", get_readyz, false },
+	{ "/metrics", get_metrics, false }, { "/version", kp_admin_version, false } };
 
 int kp_status_listener_start(const char *address, struct kp_metrics *metrics,
 	struct kp_status_listener **ret, struct kp_err *err)

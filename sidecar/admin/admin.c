@@ -40,9 +40,10 @@ static struct kp_admin_answer drain(
 	return text;
 }
 
-static const struct kp_admin_route routes[] = { { "/livez", kp_admin_livez }, { "/readyz", readyz },
-	{ "/metrics", metrics }, { "/version", kp_admin_version }, { "/drain", drain },
-	{ "/explain", kp_admin_explain } };
+static const struct kp_admin_route routes[] = { { "/livez", kp_admin_livez, false },
+	{ "/readyz", readyz, false }, { "/metrics", metrics, false },
+	{ "/version", kp_admin_version, false }, { "/drain", drain, true },
+	{ "/explain", kp_admin_explain, false } };
 
 int kp_gateway_admin_start(struct kp_gateway *g, struct kp_admin **ret, struct kp_err *err)
 {

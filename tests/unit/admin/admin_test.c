@@ -46,8 +46,8 @@ static struct kp_admin_answer page(void *ctx, const struct kp_admin_query *q, st
 	};
 }
 
-static const struct kp_admin_route routes[] = { { "/show", show_query }, { "/big", big },
-	{ "/", page } };
+static const struct kp_admin_route routes[] = { { "/show", show_query, false },
+	{ "/big", big, false }, { "/", page, false }, { "/act", page, true } };
 
 static struct kp_admin *start(void)
 {
@@ -116,9 +116,10 @@ static void check(struct kp_admin *a, const char *head, const char *status, cons
 {
 	KP_AUTO(buf) struct kp_buf answer = { 0 };
 	ask(a, head, &answer);
-	assert_true(kp_str_starts(kp_buf_str(&answer), KP_S("HTTP/1.1 ")));
-	assert_true(kp_str_starts(kp_str_skip(kp_buf_str(&answer), 9), kp_str_c(status)) ||
-		    !says(&answer, status));
+	char line[64];
+	snprintf(line, sizeof(line), "HTTP/1.1 %s ", status);
+	assert_true(says(&answer, line));
+	assert_true(kp_str_starts(kp_buf_str(&answer), kp_str_c(line)));
 	assert_true(says(&answer, part));
 }
 
@@ -357,6 +358,31 @@ static void test_who_may_open_the_feed(void **state)
 	kp_admin_stop(a);
 }
 
+static void test_pages_of_others_may_not_act(void **state)
+{
+	static const char *const others[] = { "Origin: http://evil.example\r\n", "Origin: null\r\n",
+		"Sec-Fetch-Site: cross-site\r\n", "Sec-Fetch-Site: same-site\r\n",
+		"Origin: http://127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n",
+		"Sec-Fetch-Site: nonenonenonenonenonenonenonenonenone\r\n" };
+	static const char *const ours[] = { "", "Origin: http://127.0.0.1\r\n",
+		"Sec-Fetch-Site: none\r\n", "Sec-Fetch-Site: same-origin\r\n" };
+	struct kp_admin *a = start();
+	char head[256];
+	(void)state;
+	for (size_t i = 0; i < KP_LEN(others); i++) {
+		snprintf(head, sizeof(head), "GET /act HTTP/1.1\r\nHost: 127.0.0.1\r\n%s",
+			others[i]);
+		check(a, head, "403", "`/act`: a page of another origin asks");
+		snprintf(head, sizeof(head), "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%s", others[i]);
+		check(a, head, "200", "<p>");
+	}
+	for (size_t i = 0; i < KP_LEN(ours); i++) {
+		snprintf(head, sizeof(head), "GET /act HTTP/1.1\r\nHost: 127.0.0.1\r\n%s", ours[i]);
+		check(a, head, "200", "<p>");
+	}
+	kp_admin_stop(a);
+}
+
 static void test_feed_has_a_maximum_of_clients(void **state)
 {
 	struct kp_admin *a = start();
@@ -461,6 +487,7 @@ int main(void)
 		cmocka_unit_test(test_feed),
 		cmocka_unit_test(test_slow_client_gets_the_newest),
 		cmocka_unit_test(test_who_may_open_the_feed),
+		cmocka_unit_test(test_pages_of_others_may_not_act),
 		cmocka_unit_test(test_feed_has_a_maximum_of_clients),
 		cmocka_unit_test(test_a_client_that_talks_is_closed),
 		cmocka_unit_test(test_connections_have_a_maximum),
