@@ -77,8 +77,9 @@ struct kp_engine_info {
 	kp_id bos;
 	bool has_bos;
 	uint32_t max_running; /* sequences the engine runs at once, 0 unknown */
-	/* The model's own sampling defaults: only `set` and the fields it names. The engine
-	 * (kp_engine, that is) applies them to requests that leave the field unset. */
+	/* The model's own sampling defaults: only `set` and the fields it names. No engine applies
+	   them by itself, nor does kp_engine, which is one of many to an endpoint and may never
+	   have asked: who starts a generation fills them in (kp_sampling_fill). */
 	struct kp_sampling defaults;
 };
 struct kp_engine_loads {

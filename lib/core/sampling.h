@@ -19,6 +19,8 @@ enum kp_sampling_field {
 	KP_SET_MAX_TOKENS = 1 << 8,
 	KP_SET_LOGPROBS = 1 << 9,
 	KP_SET_PROMPT_LOGPROBS = 1 << 10,
+	/* How tokens are chosen: what a model may bring values of its own for. */
+	KP_SET_DEFAULTS = (1 << 7) - 1,
 };
 
 struct kp_logit_bias {
@@ -46,5 +48,23 @@ struct kp_sampling {
 	const struct kp_logit_bias *logit_bias;
 	size_t n_logit_bias;
 };
+
+/* What s leaves unset is as `defaults` say, as far as they do: for a model's own sampling
+   (kp_engine_info). */
+static inline void kp_sampling_fill(struct kp_sampling *s, const struct kp_sampling *defaults)
+{
+	uint32_t taken = defaults->set & ~s->set;
+	s->temperature = taken & KP_SET_TEMPERATURE ? defaults->temperature : s->temperature;
+	s->top_p = taken & KP_SET_TOP_P ? defaults->top_p : s->top_p;
+	s->top_k = taken & KP_SET_TOP_K ? defaults->top_k : s->top_k;
+	s->min_p = taken & KP_SET_MIN_P ? defaults->min_p : s->min_p;
+	s->frequency_penalty = taken & KP_SET_FREQUENCY_PENALTY ? defaults->frequency_penalty
+								: s->frequency_penalty;
+	s->presence_penalty =
+		taken & KP_SET_PRESENCE_PENALTY ? defaults->presence_penalty : s->presence_penalty;
+	s->repetition_penalty = taken & KP_SET_REPETITION_PENALTY ? defaults->repetition_penalty
+								  : s->repetition_penalty;
+	s->set |= taken & KP_SET_DEFAULTS;
+}
 
 #endif

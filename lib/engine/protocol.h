@@ -18,12 +18,9 @@ struct kp_protocol {
 	const char *abort;
 	void (*encode_abort)(struct kp_buf *b, kp_str request_id);
 
-	/* Appends a GenerateRequest. `defaults` (may be NULL) stands in for what the request leaves
-	   unset: the servicers do not apply the model's own sampling defaults, they only report
-	   them. Stop strings stay with the gateway. Fails for what the protocol cannot say, and
-	   when b's maximum is reached. */
-	int (*encode)(struct kp_buf *b, const struct kp_engine_request *r,
-		const struct kp_sampling *defaults, struct kp_err *err);
+	/* Appends a GenerateRequest. Stop strings stay with the gateway. Fails for what the
+	   protocol cannot say, and when b's maximum is reached. */
+	int (*encode)(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err);
 	struct kp_response_layout response;
 	/* Why a choice ended; r->kind is COMPLETE. */
 	enum kp_finish (*finish)(const struct kp_response *r);
@@ -49,7 +46,6 @@ struct kp_remote {
 	struct kp_grpc_channel *channel;
 	char *address;
 	uint32_t vocab_size; /* 0 unknown */
-	struct kp_sampling defaults;
 	struct kp_response_decoder decoder;
 	struct kp_buf scratch; /* requests */
 	size_t n_open;         /* calls and questions under way, and the owner */

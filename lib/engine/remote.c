@@ -307,7 +307,7 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 	if (!n_ok) {
 		kp_err_set(&c->refusal, KP_INVALID_ARGUMENT, "n is %u, at most %d", n,
 			KP_ENGINE_MAX_CHOICES);
-	} else if (e->protocol->encode(&e->scratch, r, &e->defaults, &c->refusal) == 0) {
+	} else if (e->protocol->encode(&e->scratch, r, &c->refusal) == 0) {
 		kp_grpc_channel_connect(
 			e->channel); /* who calls us believes that the engine is up */
 		c->grpc = kp_grpc_start(e->channel, e->protocol->generate, NULL, 0,

@@ -191,9 +191,6 @@ static void finish_info(struct question *q)
 	if (ok && q->info.vocab_size) {
 		q->e->vocab_size = q->info.vocab_size;
 	}
-	if (ok) {
-		q->e->defaults = q->info.defaults;
-	}
 	q->done.info(q->user, &q->status, ok ? &q->info : NULL);
 }
 void kp_remote_info(struct kp_engine *e, int64_t deadline_ns,

@@ -33,12 +33,4 @@ static inline void kp_request_u64(struct kp_buf *b, uint32_t number, uint64_t v)
 	}
 }
 
-/* Who says a field: the request, else the model's defaults (may be NULL), else NULL. */
-static inline const struct kp_sampling *kp_request_says(const struct kp_sampling *s,
-	const struct kp_sampling *defaults, enum kp_sampling_field field)
-{
-	uint32_t bit = (uint32_t)field;
-	return s->set & bit ? s : defaults && defaults->set & bit ? defaults : NULL;
-}
-
 #endif

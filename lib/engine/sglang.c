@@ -17,11 +17,10 @@
 
 /* --- requests --- */
 
-static int check(
-	const struct kp_sampling *s, const struct kp_sampling *defaults, struct kp_err *err)
+static int check(const struct kp_sampling *s, struct kp_err *err)
 {
-	const struct kp_sampling *from = kp_request_says(s, defaults, KP_SET_TEMPERATURE);
-	if (s->set & KP_SET_SEED && !(from && from->temperature < GREEDY)) {
+	bool is_greedy = s->set & KP_SET_TEMPERATURE && s->temperature < GREEDY;
+	if (s->set & KP_SET_SEED && !is_greedy) {
 		return kp_err_param(err, "seed",
 			"`seed`: SGLang takes none; leave it out, or set `temperature` to 0");
 	}
@@ -45,24 +44,21 @@ static void add_bias(struct kp_buf *b, const struct kp_logit_bias *bias, size_t 
 	}
 }
 
-static void add_sampling(
-	struct kp_buf *b, const struct kp_sampling *s, const struct kp_sampling *defaults)
+static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 {
-	const struct kp_sampling *from;
-/* The request's, else the model's, else what changes nothing. */
-#define SAID(field, bit, neutral) \
-	((from = kp_request_says(s, defaults, (bit))) ? from->field : (neutral))
-	kp_request_float(b, 1, SAID(temperature, KP_SET_TEMPERATURE, 1));
-	kp_request_float(b, 2, SAID(top_p, KP_SET_TOP_P, 1));
-	int32_t top_k = SAID(top_k, KP_SET_TOP_K, -1);
+/* What is asked, or what changes nothing. */
+#define OR(field, bit, neutral) (s->set & (bit) ? s->field : (neutral))
+	kp_request_float(b, 1, OR(temperature, KP_SET_TEMPERATURE, 1));
+	kp_request_float(b, 2, OR(top_p, KP_SET_TOP_P, 1));
+	int32_t top_k = OR(top_k, KP_SET_TOP_K, -1);
 	kp_wire_add_i64(b, 3, top_k > 0 ? top_k : -1);
-	kp_request_float(b, 4, SAID(min_p, KP_SET_MIN_P, 0));
-	kp_request_float(b, 5, SAID(frequency_penalty, KP_SET_FREQUENCY_PENALTY, 0));
-	kp_request_float(b, 6, SAID(presence_penalty, KP_SET_PRESENCE_PENALTY, 0));
-	kp_request_float(b, 7, SAID(repetition_penalty, KP_SET_REPETITION_PENALTY, 1));
-#undef SAID
-	if ((from = kp_request_says(s, defaults, KP_SET_MAX_TOKENS))) {
-		kp_wire_add_u64(b, 8, from->max_tokens);
+	kp_request_float(b, 4, OR(min_p, KP_SET_MIN_P, 0));
+	kp_request_float(b, 5, OR(frequency_penalty, KP_SET_FREQUENCY_PENALTY, 0));
+	kp_request_float(b, 6, OR(presence_penalty, KP_SET_PRESENCE_PENALTY, 0));
+	kp_request_float(b, 7, OR(repetition_penalty, KP_SET_REPETITION_PENALTY, 1));
+#undef OR
+	if (s->set & KP_SET_MAX_TOKENS) {
+		kp_wire_add_u64(b, 8, s->max_tokens);
 	}
 	kp_wire_add_packed(b, 10, s->stop_ids, s->n_stop_ids);
 	kp_wire_add_u64(b, 17, KP_MAX(s->n, 1u));
@@ -82,17 +78,16 @@ static void add_logprobs(struct kp_buf *b, const struct kp_sampling *s)
 	kp_request_u64(b, 7, (uint64_t)most);
 }
 
-static int encode(struct kp_buf *b, const struct kp_engine_request *r,
-	const struct kp_sampling *defaults, struct kp_err *err)
+static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err)
 {
 	const struct kp_sampling *s = r->sampling;
-	if (check(s, defaults, err) < 0) {
+	if (check(s, err) < 0) {
 		return -1;
 	}
 	kp_wire_add_str(b, 1, r->request_id);
 	kp_request_input(b, 2, r);
 	size_t at = kp_wire_begin(b, 4);
-	add_sampling(b, s, defaults);
+	add_sampling(b, s);
 	kp_wire_end(b, at);
 	add_logprobs(b, s);
 	/* Not streamed, the choices of a prompt cannot be told apart: all say index 0. */

@@ -18,35 +18,32 @@ static int32_t fold_seed(int64_t seed)
 	return (int32_t)((u ^ u >> 31 ^ u >> 62) & INT32_MAX);
 }
 
-static void add_sampling(
-	struct kp_buf *b, const struct kp_sampling *s, const struct kp_sampling *defaults)
+static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 {
-	const struct kp_sampling *from;
-	if ((from = kp_request_says(s, defaults, KP_SET_TEMPERATURE))) {
-		kp_wire_add_float(b, 1, (float)from->temperature);
+	if (s->set & KP_SET_TEMPERATURE) {
+		kp_wire_add_float(b, 1, (float)s->temperature);
 	}
 	/* From here on zero means "not given" to the engine. */
-	if ((from = kp_request_says(s, defaults, KP_SET_TOP_P))) {
-		kp_request_float(b, 2, from->top_p);
+	if (s->set & KP_SET_TOP_P) {
+		kp_request_float(b, 2, s->top_p);
 	}
-	if ((from = kp_request_says(s, defaults, KP_SET_TOP_K)) &&
-		from->top_k > 0) { /* -1 is all: the wire's 0 */
-		kp_wire_add_u64(b, 3, (uint64_t)from->top_k);
+	if (s->set & KP_SET_TOP_K && s->top_k > 0) { /* -1 is all: the wire's 0 */
+		kp_wire_add_u64(b, 3, (uint64_t)s->top_k);
 	}
-	if ((from = kp_request_says(s, defaults, KP_SET_MIN_P))) {
-		kp_request_float(b, 4, from->min_p);
+	if (s->set & KP_SET_MIN_P) {
+		kp_request_float(b, 4, s->min_p);
 	}
-	if ((from = kp_request_says(s, defaults, KP_SET_FREQUENCY_PENALTY))) {
-		kp_request_float(b, 5, from->frequency_penalty);
+	if (s->set & KP_SET_FREQUENCY_PENALTY) {
+		kp_request_float(b, 5, s->frequency_penalty);
 	}
-	if ((from = kp_request_says(s, defaults, KP_SET_PRESENCE_PENALTY))) {
-		kp_request_float(b, 6, from->presence_penalty);
+	if (s->set & KP_SET_PRESENCE_PENALTY) {
+		kp_request_float(b, 6, s->presence_penalty);
 	}
-	if ((from = kp_request_says(s, defaults, KP_SET_REPETITION_PENALTY))) {
-		kp_request_float(b, 7, from->repetition_penalty);
+	if (s->set & KP_SET_REPETITION_PENALTY) {
+		kp_request_float(b, 7, s->repetition_penalty);
 	}
-	if ((from = kp_request_says(s, defaults, KP_SET_MAX_TOKENS))) {
-		kp_wire_add_u64(b, 8, from->max_tokens);
+	if (s->set & KP_SET_MAX_TOKENS) {
+		kp_wire_add_u64(b, 8, s->max_tokens);
 	}
 	kp_request_u64(b, 9, s->min_tokens);
 	kp_wire_add_packed(b, 11, s->stop_ids, s->n_stop_ids);
@@ -69,13 +66,12 @@ static void add_sampling(
 	}
 }
 
-static int encode(struct kp_buf *b, const struct kp_engine_request *r,
-	const struct kp_sampling *defaults, struct kp_err *err)
+static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err)
 {
 	kp_wire_add_str(b, 1, r->request_id);
 	kp_request_input(b, 2, r);
 	size_t at = kp_wire_begin(b, 4);
-	add_sampling(b, r->sampling, defaults);
+	add_sampling(b, r->sampling);
 	kp_wire_end(b, at);
 	kp_request_u64(b, 5, r->stream);
 	return kp_buf_finish(b, "generate request", err);

@@ -31,6 +31,17 @@ void kp_revision_add_endpoint(
 	r->endpoints[r->n_endpoints++] = kp_endpoint_ref(e);
 }
 
+const struct kp_endpoint_facts *kp_revision_facts(
+	const struct kp_model_revision *r, const struct kp_endpoint *e)
+{
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		if (r->endpoints[i] == e) {
+			return r->facts[i];
+		}
+	}
+	return NULL;
+}
+
 static struct kp_model *name_get(
 	struct kp_snapshot *s, const char *name, const char *pool, bool is_alias)
 {

@@ -50,6 +50,9 @@ void kp_snapshot_add(struct kp_snapshot *s, const char *name, const char *pool, 
 /* Takes over the facts (may be NULL). */
 void kp_revision_add_endpoint(
 	struct kp_model_revision *r, struct kp_endpoint *e, struct kp_endpoint_facts *facts);
+/* What its own engine says, NULL when the endpoint is another gateway's, or of another revision. */
+const struct kp_endpoint_facts *kp_revision_facts(
+	const struct kp_model_revision *r, const struct kp_endpoint *e);
 void kp_snapshot_seal(struct kp_snapshot *s); /* sorts; const from here on */
 struct kp_snapshot *kp_snapshot_ref(struct kp_snapshot *s);
 void kp_snapshot_unref(struct kp_snapshot *s);

@@ -136,11 +136,15 @@ void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is
 static const struct kp_engine_sink sink = { on_delta, on_end };
 
 /* What this choice's call asks for: one sequence, as many tokens as fit when the client set no
- * limit. */
-static struct kp_sampling choice_sampling(const struct kp_choice *c)
+   limit, chosen in the model's own way where the client does not say how. */
+static struct kp_sampling choice_sampling(const struct kp_choice *c, const struct kp_endpoint *e)
 {
 	const struct kp_flow *f = c->flow;
+	const struct kp_endpoint_facts *facts = kp_revision_facts(f->revision, e);
 	struct kp_sampling s = f->turn.sampling;
+	if (facts) { /* else its owner does it */
+		kp_sampling_fill(&s, &facts->info.defaults);
+	}
 	if (!(s.set & KP_SET_MAX_TOKENS) && f->revision->max_context) {
 		s.max_tokens = f->revision->max_context - (uint32_t)c->prompt->ids.n;
 		s.set |= KP_SET_MAX_TOKENS;
@@ -176,7 +180,7 @@ static int start_choice(struct kp_choice *c, struct kp_err *err)
 		return -1;
 	}
 	c->prompt->endpoint = e;
-	const struct kp_sampling sampling = choice_sampling(c);
+	const struct kp_sampling sampling = choice_sampling(c, e);
 	char id[96]; /* unique on the engine: a choice may be tried twice */
 	snprintf(id, sizeof(id), "%" KP_FMT "-%u-%u", KP_ARG(f->turn.id), c->index, c->attempts);
 	const struct kp_engine_request r = { .request_id = kp_str_c(id),

@@ -191,13 +191,16 @@ static int check(const struct kp_peer_server *s, const struct kp_peer_own *own,
 }
 
 static void start(struct kp_peer_server *s, struct kp_grpc_serving *c,
-	const struct kp_peer_request *r, int64_t deadline_ns, struct kp_endpoint *e)
+	const struct kp_peer_request *r, int64_t deadline_ns, const struct kp_peer_own *own)
 {
 	struct forward *f = kp_new(struct forward);
+	struct kp_endpoint *e = own->endpoint;
+	struct kp_sampling sampling = r->sampling;
+	kp_sampling_fill(&sampling, &own->facts->info.defaults);
 	const struct kp_engine_request request = { .request_id = r->request_id,
 		.ids = r->ids,
 		.n_ids = r->n_ids,
-		.sampling = &r->sampling,
+		.sampling = &sampling,
 		.text_fingerprint = r->text_fingerprint,
 		.deadline_ns = deadline_ns,
 		.stream = true };
@@ -222,7 +225,7 @@ void kp_peer_generate(
 		err.reason = err.code == KP_UNIMPLEMENTED ? KP_PEER_UNSUPPORTED : NULL;
 	} else if ((own = kp_peer_find(s, request.engine, request.address, &err)) &&
 		   check(s, own, &request, &err) == 0) {
-		start(s, c, &request, r->deadline_ns, own->endpoint);
+		start(s, c, &request, r->deadline_ns, own);
 		return;
 	}
 	kp_peer_end(c, &err, own ? own->endpoint : NULL);

@@ -72,14 +72,6 @@ def test_a_request_says_what_was_asked_and_nothing_else(engine, probe, asked, se
     assert engine.requests == [expected(**sent)]
 
 
-def test_the_models_own_defaults_fill_in_what_is_not_said(engine, probe):
-    engine.facts["default_sampling_params_json"] = '{"temperature":0.5,"top_k":20,"repetition_penalty":1.25}'
-    assert probe.ask("info")["default_temperature"] == 0.5
-    probe.generate("a", "ids=1,2,3 temperature=1")
-    probe.generate("b", "ids=1,2,3 top_k=-1 request_id=a")
-    assert engine.requests == [expected(top_k=20, repetition_penalty=1.25), expected(temperature=0.5, repetition_penalty=1.25)]
-
-
 @pytest.mark.parametrize("asked,param", [
     ("seed=1", "seed"), ("seed=1 temperature=0.5", "seed"), ("logprobs=-1", "logprobs"), ("prompt_logprobs=-1", "logprobs"),
 ])
@@ -88,13 +80,6 @@ def test_what_the_protocol_has_no_field_for_is_refused_by_name(engine, probe, as
     assert (end["code"], end["param"], end["retryable"], deltas) == ("INVALID_ARGUMENT", param, False, [])
     assert f"`{param}`" in end["message"] and "SGLang" in end["message"]
     assert engine.requests == []
-
-
-def test_a_seed_of_the_models_own_temperature_0_is_harmless(engine, probe):
-    engine.facts["default_sampling_params_json"] = '{"temperature":0}'
-    probe.ask("info")
-    assert probe.generate("a", "ids=1,2,3 seed=3")[1]["code"] == "OK"
-    assert probe.generate("b", "ids=1,2,3 seed=3 temperature=1")[1]["code"] == "INVALID_ARGUMENT"
 
 
 # --- what arrives --------------------------------------------------------------------------------------------------

@@ -27,16 +27,3 @@ def test_a_request_says_what_was_asked(scripted, make_probe):
     assert (r.request_id, r.stream) == ("b", False)
     for field in ("temperature", "max_tokens", "seed", "logprobs", "prompt_logprobs", "truncate_prompt_tokens"):
         assert not r.sampling_params.HasField(field)
-
-
-def test_the_models_own_defaults_fill_in_what_is_not_said(scripted, make_probe):
-    scripted.responses = [Vllm.complete([7])]
-    scripted.model_info.default_sampling_params_json = '{"temperature":0.5,"top_k":20,"repetition_penalty":1.25}'
-    probe = make_probe(scripted.address)
-    assert probe.ask("info")["default_temperature"] == 0.5
-    probe.generate("a", "ids=1 temperature=1")
-    p = scripted.requests.get(timeout=5).sampling_params
-    assert (p.temperature, p.top_k, p.repetition_penalty) == (1, 20, 1.25)
-    probe.generate("b", "ids=1 top_k=-1")
-    p = scripted.requests.get(timeout=5).sampling_params
-    assert (p.temperature, p.top_k) == (0.5, 0)

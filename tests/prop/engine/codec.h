@@ -15,10 +15,9 @@
 #include "tests/test.h"
 
 /* Whether the protocol can say it; else encoding fails with INVALID_ARGUMENT. */
-static bool can_say(const struct kp_sampling *s, const struct kp_sampling *defaults);
-/* Everything of the request but its id, its text and its ids. `defaults` is never NULL. */
-static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_request *r,
-	const struct kp_sampling *defaults);
+static bool can_say(const struct kp_sampling *s);
+/* Everything of the request but its id, its text and its ids. */
+static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_request *r);
 
 static struct kp_rng rng;
 static uint32_t below(uint32_t n)
@@ -481,7 +480,7 @@ static void requests_read_back_by_protobuf_c(void **state)
 		size_t n = below(10) == 0 ? below(40000) : below(200);
 		kp_id *ids = kp_arena_xalloc(a, (n + 1) * sizeof(kp_id));
 		random_ids(ids, n);
-		struct kp_sampling s = random_sampling(a), defaults = random_sampling(a);
+		struct kp_sampling s = random_sampling(a);
 		struct kp_engine_request r = {
 			.request_id =
 				kp_str_sub(KP_S("chatcmpl-0123456789abcdefghijklmnopqrstuvwxyz"), 0,
@@ -492,15 +491,14 @@ static void requests_read_back_by_protobuf_c(void **state)
 			.text = below(3) ? KP_STR_NULL : KP_S("what the ids came from"),
 			.stream = below(2),
 		};
-		const struct kp_sampling *d = below(2) ? &defaults : NULL;
 		struct kp_err err = KP_ERR_INIT;
-		if (!can_say(&s, d)) {
-			assert_int_equal(PROTOCOL.encode(&b, &r, d, &err), -1);
+		if (!can_say(&s)) {
+			assert_int_equal(PROTOCOL.encode(&b, &r, &err), -1);
 			assert_int_equal(err.code, KP_INVALID_ARGUMENT);
 			refused++;
 			continue;
 		}
-		assert_int_equal(PROTOCOL.encode(&b, &r, d, &err), 0);
+		assert_int_equal(PROTOCOL.encode(&b, &r, &err), 0);
 		struct kp_wire_limits limits = {
 			.max_bytes = 4 << 20, .max_fields = 1 << 20, .max_depth = 3
 		};
@@ -515,8 +513,7 @@ static void requests_read_back_by_protobuf_c(void **state)
 		assert_int_equal(m->tokenized->n_input_ids, n);
 		assert_memory_equal(
 			n ? (const void *)m->tokenized->input_ids : "", ids, n * sizeof(kp_id));
-		struct kp_sampling none = { 0 };
-		check_request(m, &r, d ? d : &none);
+		check_request(m, &r);
 		/* protobuf-c packs it back to the same bytes: ours are canonical. Maps and zero
 		 * floats aside, so only now and then. */
 		uint8_t *again = kp_xmalloc(PB_FN(generate_request__get_packed_size)(m) + 1);

@@ -6,18 +6,17 @@
 #define PROTOCOL    kp_sglang_protocol
 #include "tests/prop/engine/codec.h"
 
-static const struct kp_sampling *says(
-	const struct kp_sampling *s, const struct kp_sampling *d, uint32_t bit)
+static const struct kp_sampling *says(const struct kp_sampling *s, uint32_t bit)
 {
 	static const struct kp_sampling neutral = {
 		.temperature = 1, .top_p = 1, .top_k = -1, .repetition_penalty = 1
 	};
-	return s->set & bit ? s : d && d->set & bit ? d : &neutral;
+	return s->set & bit ? s : &neutral;
 }
 
-static bool can_say(const struct kp_sampling *s, const struct kp_sampling *defaults)
+static bool can_say(const struct kp_sampling *s)
 {
-	bool is_greedy = says(s, defaults, KP_SET_TEMPERATURE)->temperature < 1e-6;
+	bool is_greedy = says(s, KP_SET_TEMPERATURE)->temperature < 1e-6;
 	return (is_greedy || !(s->set & KP_SET_SEED)) &&
 	       !(s->set & KP_SET_LOGPROBS && s->logprobs < 0) &&
 	       !(s->set & KP_SET_PROMPT_LOGPROBS && s->prompt_logprobs < 0);
@@ -32,26 +31,24 @@ static void check_logprobs(const PB(GenerateRequest) * m, const struct kp_sampli
 	assert_int_equal(m->top_logprobs_num, KP_MAX(KP_MAX(output, prompt), 0));
 }
 
-static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_request *r,
-	const struct kp_sampling *d)
+static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_request *r)
 {
 	const PB(SamplingParams) *p = m->sampling_params;
 	const struct kp_sampling *s = r->sampling;
-	assert_true(p->temperature == (float)says(s, d, KP_SET_TEMPERATURE)->temperature);
-	assert_true(p->top_p == (float)says(s, d, KP_SET_TOP_P)->top_p);
-	int32_t top_k = says(s, d, KP_SET_TOP_K)->top_k;
+	assert_true(p->temperature == (float)says(s, KP_SET_TEMPERATURE)->temperature);
+	assert_true(p->top_p == (float)says(s, KP_SET_TOP_P)->top_p);
+	int32_t top_k = says(s, KP_SET_TOP_K)->top_k;
 	assert_int_equal(p->top_k, top_k ? top_k : -1);
-	assert_true(p->min_p == (float)says(s, d, KP_SET_MIN_P)->min_p);
+	assert_true(p->min_p == (float)says(s, KP_SET_MIN_P)->min_p);
 	assert_true(p->frequency_penalty ==
-		    (float)says(s, d, KP_SET_FREQUENCY_PENALTY)->frequency_penalty);
-	assert_true(p->presence_penalty ==
-		    (float)says(s, d, KP_SET_PRESENCE_PENALTY)->presence_penalty);
+		    (float)says(s, KP_SET_FREQUENCY_PENALTY)->frequency_penalty);
+	assert_true(
+		p->presence_penalty == (float)says(s, KP_SET_PRESENCE_PENALTY)->presence_penalty);
 	assert_true(p->repetition_penalty ==
-		    (float)says(s, d, KP_SET_REPETITION_PENALTY)->repetition_penalty);
-	assert_int_equal(
-		p->has_max_new_tokens_case != 0, ((s->set | d->set) & KP_SET_MAX_TOKENS) != 0);
+		    (float)says(s, KP_SET_REPETITION_PENALTY)->repetition_penalty);
+	assert_int_equal(p->has_max_new_tokens_case != 0, (s->set & KP_SET_MAX_TOKENS) != 0);
 	assert_int_equal(p->has_max_new_tokens_case ? p->max_new_tokens : 0,
-		says(s, d, KP_SET_MAX_TOKENS)->max_tokens);
+		says(s, KP_SET_MAX_TOKENS)->max_tokens);
 	assert_int_equal(p->min_new_tokens, s->min_tokens);
 	assert_int_equal(p->n_stop, 0);
 	assert_int_equal(p->n_stop_token_ids, s->n_stop_ids);

@@ -6,8 +6,7 @@
 #include "tests/test.h"
 #include "sglang/sglang_scheduler.pb-c.h"
 
-static int encode(struct kp_buf *b, const struct kp_sampling *s, const struct kp_sampling *defaults,
-	struct kp_err *err)
+static int encode(struct kp_buf *b, const struct kp_sampling *s, struct kp_err *err)
 {
 	static const kp_id ids[] = { 1, 127, 128, 300 };
 	struct kp_engine_request r = {
@@ -15,7 +14,7 @@ static int encode(struct kp_buf *b, const struct kp_sampling *s, const struct kp
 	};
 	kp_buf_init(b, 1000);
 	*err = KP_ERR_INIT;
-	return kp_sglang_protocol.encode(b, &r, defaults, err);
+	return kp_sglang_protocol.encode(b, &r, err);
 }
 
 #define HEAD                                                           \
@@ -25,19 +24,18 @@ static int encode(struct kp_buf *b, const struct kp_sampling *s, const struct kp
 #define MINUS_ONE "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
 #define ONE       "\x00\x00\x80\x3f"
 
-static void assert_encodes(
-	const struct kp_sampling *s, const struct kp_sampling *defaults, kp_str want)
+static void assert_encodes(const struct kp_sampling *s, kp_str want)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	struct kp_err err;
-	assert_int_equal(encode(&b, s, defaults, &err), 0);
+	assert_int_equal(encode(&b, s, &err), 0);
 	assert_str(kp_buf_str(&b), want);
 }
 
 static void what_nobody_says_is_written_out(void **state)
 {
 	(void)state;
-	assert_encodes(&(struct kp_sampling){ 0 }, NULL,
+	assert_encodes(&(struct kp_sampling){ 0 },
 		KP_S(HEAD "\x22\x1d" /* 4: sampling_params */
 			  "\x0d" ONE "\x15" ONE "\x18" MINUS_ONE "\x3d" ONE "\x88\x01\x01" /* n */
 			  "\x30" MINUS_ONE)); /* 6: logprob_start_len */
@@ -65,7 +63,7 @@ static void a_request_has_the_bytes_of_the_format(void **state)
 		.logit_bias = bias,
 		.n_logit_bias = 1,
 	};
-	assert_encodes(&s, NULL,
+	assert_encodes(&s,
 		KP_S(HEAD "\x22\x26" /* no temperature: 0 */
 			  "\x15" ONE "\x18\x05\x3d" ONE
 			  "\x40\x10\x52\x01\x02" /* max_new_tokens, stop_token_ids */
@@ -76,28 +74,24 @@ static void a_request_has_the_bytes_of_the_format(void **state)
 			  "\x88\x01\x01"));        /* 17: stream, since n > 1 */
 }
 
-static void the_models_defaults_fill_in_what_is_not_said(void **state)
+static void numbers_that_have_no_neutral_zero(void **state)
 {
 	(void)state;
-	struct kp_sampling s = { .n = 1 }, defaults = {
-		.set = KP_SET_TOP_K | KP_SET_TEMPERATURE, .top_k = 20, .temperature = 0.5
+	struct kp_sampling s = {
+		.set = KP_SET_TOP_K | KP_SET_TEMPERATURE, .n = 1, .top_k = 20, .temperature = 0.5
 	};
-	assert_encodes(&s, &defaults,
-		KP_S(HEAD "\x22\x14\x0d\x00\x00\x00\x3f\x15" ONE "\x18\x14\x3d" ONE
-			  "\x88\x01\x01\x30" MINUS_ONE));
-	s.set = KP_SET_TOP_K; /* the client's -1 (all) wins over the model's 20 */
-	s.top_k = -1;
-	assert_encodes(&s, &defaults,
-		KP_S(HEAD "\x22\x1d\x0d\x00\x00\x00\x3f\x15" ONE "\x18" MINUS_ONE "\x3d" ONE
-			  "\x88\x01\x01\x30" MINUS_ONE));
+	assert_encodes(&s, KP_S(HEAD "\x22\x14\x0d\x00\x00\x00\x3f\x15" ONE "\x18\x14\x3d" ONE
+				     "\x88\x01\x01\x30" MINUS_ONE));
+	s.top_k = 0; /* all of them, as -1 */
+	assert_encodes(&s, KP_S(HEAD "\x22\x1d\x0d\x00\x00\x00\x3f\x15" ONE "\x18" MINUS_ONE
+				     "\x3d" ONE "\x88\x01\x01\x30" MINUS_ONE));
 }
 
-static void assert_refuses(const struct kp_sampling *s, const struct kp_sampling *defaults,
-	const char *param, const char *message)
+static void assert_refuses(const struct kp_sampling *s, const char *param, const char *message)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	struct kp_err err;
-	assert_int_equal(encode(&b, s, defaults, &err), -1);
+	assert_int_equal(encode(&b, s, &err), -1);
 	assert_int_equal(err.code, KP_INVALID_ARGUMENT);
 	assert_string_equal(err.param, param);
 	assert_string_equal(err.msg, message);
@@ -107,20 +101,19 @@ static void what_the_protocol_cannot_say_is_refused_by_name(void **state)
 {
 	(void)state;
 	const char *no_seed = "`seed`: SGLang takes none; leave it out, or set `temperature` to 0";
-	struct kp_sampling s = { .set = KP_SET_SEED, .seed = 1 },
-			   hot = { .set = KP_SET_TEMPERATURE, .temperature = 0.7 },
-			   cold = { .set = KP_SET_TEMPERATURE };
-	assert_refuses(&s, NULL, "seed", no_seed);
-	assert_refuses(&s, &hot, "seed", no_seed);
+	struct kp_sampling s = { .set = KP_SET_SEED, .seed = 1 };
+	assert_refuses(&s, "seed", no_seed);
+	s.set |= KP_SET_TEMPERATURE;
+	s.temperature = 0.7;
+	assert_refuses(&s, "seed", no_seed);
+	s.temperature = 0;
 	KP_AUTO(buf) struct kp_buf b;
 	struct kp_err err;
-	assert_int_equal(encode(&b, &s, &cold, &err), 0);
+	assert_int_equal(encode(&b, &s, &err), 0);
 	s = (struct kp_sampling){ .set = KP_SET_LOGPROBS, .logprobs = -1 };
-	assert_refuses(
-		&s, NULL, "logprobs", "`logprobs`: SGLang does not report the whole vocabulary");
+	assert_refuses(&s, "logprobs", "`logprobs`: SGLang does not report the whole vocabulary");
 	s = (struct kp_sampling){ .set = KP_SET_PROMPT_LOGPROBS, .prompt_logprobs = -1 };
-	assert_refuses(
-		&s, NULL, "logprobs", "`logprobs`: SGLang does not report the whole vocabulary");
+	assert_refuses(&s, "logprobs", "`logprobs`: SGLang does not report the whole vocabulary");
 }
 
 /* --- answers --- */
@@ -263,7 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_nobody_says_is_written_out),
 		cmocka_unit_test(a_request_has_the_bytes_of_the_format),
-		cmocka_unit_test(the_models_defaults_fill_in_what_is_not_said),
+		cmocka_unit_test(numbers_that_have_no_neutral_zero),
 		cmocka_unit_test(what_the_protocol_cannot_say_is_refused_by_name),
 		cmocka_unit_test(a_string_that_nobody_asked_for_is_the_models_failure),
 		cmocka_unit_test(what_the_servicer_says_of_the_model),

@@ -8,13 +8,12 @@
 #include "tests/test.h"
 #include "vllm/vllm_engine.pb-c.h"
 
-static void assert_encodes(
-	const struct kp_engine_request *r, const struct kp_sampling *defaults, kp_str want)
+static void assert_encodes(const struct kp_engine_request *r, kp_str want)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 1000);
 	struct kp_err err = KP_ERR_INIT;
-	assert_int_equal(kp_vllm_protocol.encode(&b, r, defaults, &err), 0);
+	assert_int_equal(kp_vllm_protocol.encode(&b, r, &err), 0);
 	assert_str(kp_buf_str(&b), want);
 }
 
@@ -41,7 +40,7 @@ static void a_request_has_the_bytes_of_the_format(void **state)
 	struct kp_engine_request r = {
 		.request_id = KP_S("r1"), .ids = ids, .n_ids = 4, .sampling = &s, .stream = true
 	};
-	assert_encodes(&r, NULL,
+	assert_encodes(&r,
 		KP_S("\x0a\x02"
 		     "r1"                                       /* 1: request_id */
 		     "\x12\x08\x12\x06\x01\x7f\x80\x01\xac\x02" /* 2: tokenized { 2: ids } */
@@ -55,20 +54,15 @@ static void a_request_has_the_bytes_of_the_format(void **state)
 		     "\x28\x01"));                              /* 5: stream */
 }
 
-static void nothing_said_is_nothing_sent_unless_the_model_has_defaults(void **state)
+static void nothing_said_is_nothing_sent(void **state)
 {
 	(void)state;
-	struct kp_sampling s = { .n = 1 }, defaults = {
-		.set = KP_SET_TOP_K | KP_SET_TEMPERATURE, .top_k = 20, .temperature = 0.5
-	};
+	struct kp_sampling s = { .n = 1 };
 	struct kp_engine_request r = { .request_id = KP_S("x"), .sampling = &s };
-	assert_encodes(&r, NULL, KP_S("\x0a\x01x\x12\x00\x22\x02\x78\x01"));
-	assert_encodes(&r, &defaults,
-		KP_S("\x0a\x01x\x12\x00\x22\x09\x0d\x00\x00\x00\x3f\x18\x14\x78\x01"));
-	s.set = KP_SET_TOP_K; /* the client's -1 (all) wins over the model's 20 */
+	assert_encodes(&r, KP_S("\x0a\x01x\x12\x00\x22\x02\x78\x01"));
+	s.set = KP_SET_TOP_K; /* -1 is all, which is what the engine does unasked */
 	s.top_k = -1;
-	assert_encodes(
-		&r, &defaults, KP_S("\x0a\x01x\x12\x00\x22\x07\x0d\x00\x00\x00\x3f\x78\x01"));
+	assert_encodes(&r, KP_S("\x0a\x01x\x12\x00\x22\x02\x78\x01"));
 }
 
 static void a_prompt_beyond_the_maximum_is_an_error(void **state)
@@ -82,7 +76,7 @@ static void a_prompt_beyond_the_maximum_is_an_error(void **state)
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, 999);
 	struct kp_err err = KP_ERR_INIT;
-	assert_int_equal(kp_vllm_protocol.encode(&b, &r, NULL, &err), -1);
+	assert_int_equal(kp_vllm_protocol.encode(&b, &r, &err), -1);
 	assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
 	assert_string_equal(err.msg, "build `generate request`: more than 999 bytes");
 }
@@ -98,7 +92,7 @@ static void wide_seeds_become_31_bits(void **state)
 		KP_AUTO(buf) struct kp_buf b;
 		kp_buf_init(&b, 1000);
 		struct kp_err err = KP_ERR_INIT;
-		assert_int_equal(kp_vllm_protocol.encode(&b, &r, NULL, &err), 0);
+		assert_int_equal(kp_vllm_protocol.encode(&b, &r, &err), 0);
 		Vllm__Grpc__Engine__GenerateRequest *m =
 			vllm__grpc__engine__generate_request__unpack(
 				NULL, b.n, (const uint8_t *)b.p);
@@ -293,7 +287,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_has_the_bytes_of_the_format),
-		cmocka_unit_test(nothing_said_is_nothing_sent_unless_the_model_has_defaults),
+		cmocka_unit_test(nothing_said_is_nothing_sent),
 		cmocka_unit_test(a_prompt_beyond_the_maximum_is_an_error),
 		cmocka_unit_test(wide_seeds_become_31_bits),
 		cmocka_unit_test(tokenizer_pieces),
