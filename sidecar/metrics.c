@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "obs/log.h"
+#include "sidecar/peer/peer.h"
 
 #include <stdio.h>
 
@@ -108,10 +109,30 @@ static void refresh_http(struct kp_gateway *g)
 	}
 }
 
+static void refresh_peers(struct kp_gateway *g)
+{
+	int64_t connections = 0;
+	uint64_t failed = 0;
+	if (!g->config.peer_listen) {
+		return;
+	}
+	for (size_t i = 0; i < g->n_loops; i++) {
+		const struct kp_http_counters *c = kp_peer_server_counters(g->loops[i]->peer);
+		connections += atomic_load_explicit(&c->connections.v, memory_order_relaxed);
+		failed += counter(&c->refused[KP_HTTP_REFUSED_TLS]);
+	}
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_peer_connections",
+			     "Open connections of the peer port.", NULL, 0),
+		connections);
+	set_counter(g, "kelpie_peer_handshakes_failed_total",
+		"TLS handshakes that failed on the peer port.", NULL, failed);
+}
+
 static void refresh(void *arg)
 {
 	struct kp_gateway *g = arg;
 	refresh_http(g);
+	refresh_peers(g);
 	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_requests_in_flight",
 			     "Requests being served.", NULL, 0),
 		atomic_load(&g->in_flight));

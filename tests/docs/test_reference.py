@@ -1,5 +1,6 @@
 """The reference pages name exactly what the programs have: paths, parameters, options, metrics, conditions."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -136,21 +137,24 @@ def test_every_condition():
 
 
 @pytest.fixture
-def gateway(tmp_path):
+def gateways(tmp_path):
+    """One with manifests, and one of an operator, with a peer port."""
     letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(letters)}, []))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    sim = programs.Sim("--tokenizer-file", tmp_path / "tokenizer.json", "--vocab", len(letters))
-    try:
-        gateway = programs.Gateway(programs.manifest(programs.engine("engine", sim.port)))
-        try:
-            yield gateway
-        finally:
-            gateway.stop()
-    finally:
-        sim.stop()
+    with contextlib.ExitStack() as stack:
+
+        def start(program):
+            stack.callback(program.stop)
+            return program
+
+        sim = start(programs.Sim("--tokenizer-file", tmp_path / "tokenizer.json", "--vocab", len(letters)))
+        manifest = programs.manifest(programs.engine("engine", sim.port))
+        operator = start(programs.Operator(manifest))
+        options = ("--control", f"127.0.0.1:{operator.port}", "--own", "default/engine", "--peer-listen", "127.0.0.1:0")
+        yield start(programs.Gateway(manifest)), start(programs.Gateway(None, *options))
 
 
 def metrics_of(program):
@@ -177,14 +181,17 @@ def metrics_written(heading):
     return written
 
 
-def test_every_metric(gateway):
+def test_every_metric(gateways):
     body = json.dumps({"model": "m", "prompt": "Hello", "max_tokens": 4}).encode()
-    request = urllib.request.Request(gateway.url + "/v1/completions", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request) as answer:
-        assert json.load(answer)["choices"]
-    # A request is counted when it has ended, which its client may know before.
-    programs.wait_until(lambda: "kelpie_completion_tokens_total" in metrics_of(gateway)[0], "a request in /metrics")
-    types, labels = metrics_of(gateway)
+    types, labels = {}, {}
+    for gateway in gateways:
+        request = urllib.request.Request(gateway.url + "/v1/completions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            assert json.load(answer)["choices"]
+        # A request is counted when it has ended, which its client may know before.
+        programs.wait_until(lambda: "kelpie_completion_tokens_total" in metrics_of(gateway)[0], "a request in /metrics")  # noqa: B023
+        for known, found in zip((types, labels), metrics_of(gateway)):
+            known.update(found)
     assert metrics_written("## The gateway") == {name: (kind, labels.get(name, set())) for name, kind in types.items()}
 
 
