@@ -177,6 +177,22 @@ static int read_sampling(
 
 /* --- Generate's request -------------------------------------------------------------------------- */
 
+static int read_prompt(const struct kp_wire_field *f, struct kp_ids *ids, struct kp_err *err)
+{
+	struct kp_wire_list l;
+	if (!kp_wire_list_of(f, KP_WIRE_32, &l)) {
+		return kp_peer_bad(err, "ids");
+	}
+	if (l.is_single) {
+		kp_ids_add(ids, (kp_id)l.value);
+	} else if (kp_ids_reserve(ids, (size_t)(l.w.end - l.w.p) / 4)) {
+		for (; kp_wire_more(&l.w); l.w.p += 4) {
+			ids->p[ids->n++] = kp_wire_le32(l.w.p);
+		}
+	}
+	return ids->failed ? kp_peer_too_many(err, "ids", ids->max) : 0;
+}
+
 int kp_peer_encode_generate(struct kp_buf *b, const struct kp_engine_request *r, kp_str engine,
 	kp_str address, struct kp_err *err)
 {
@@ -189,7 +205,7 @@ int kp_peer_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
 			r->sampling->n);
 	}
 	kp_peer_add_fields(b, request_fields, KP_LEN(request_fields), &head);
-	kp_wire_add_packed(b, REQUEST_IDS, r->ids, r->n_ids);
+	kp_wire_add_fixed32s(b, REQUEST_IDS, r->ids, r->n_ids);
 	add_sampling(b, REQUEST_SAMPLING, r->sampling);
 	return kp_buf_finish(b, "generate request", err);
 }
@@ -248,7 +264,7 @@ static int read_request(struct kp_peer_request_decoder *d, kp_str bytes, struct 
 			return kp_peer_bad(err, "GenerateRequest");
 		}
 		if (f.number == REQUEST_IDS) {
-			rc = kp_peer_read_ids(&f, &d->ids, "ids", err);
+			rc = read_prompt(&f, &d->ids, err);
 		} else if (f.number == REQUEST_SAMPLING) {
 			rc = read_sampling(&sampling, &f, "sampling", err);
 		} else {

@@ -50,4 +50,7 @@ KP_MUST_USE static inline int kp_wire_list_next(struct kp_wire_list *l, uint64_t
 	return 1;
 }
 
+/* repeated fixed32, packed; nothing when there are none. */
+void kp_wire_add_fixed32s(struct kp_buf *b, uint32_t number, const uint32_t *v, size_t n);
+
 #endif

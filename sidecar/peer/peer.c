@@ -9,8 +9,8 @@
 
 #include <stdarg.h>
 
-/* Ids take up to five bytes each; the rest of a request is small. */
-enum { MAX_REQUEST = KP_PEER_MAX_PROMPT * 5 + (1 << 20) };
+/* Ids take four bytes each; the rest of a request is small. */
+enum { MAX_REQUEST = KP_PEER_MAX_PROMPT * 4 + (1 << 20) };
 
 #define SILENT_NS (5 * KP_NS_PER_S)
 

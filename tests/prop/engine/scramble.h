@@ -108,8 +108,9 @@ static void scramble_field(
 	bool is_text = fd->type == PROTOBUF_C_TYPE_STRING || fd->type == PROTOBUF_C_TYPE_BYTES;
 	assert_non_null(fd);
 	if (f->type == KP_WIRE_BYTES && !is_text && fd->type != PROTOBUF_C_TYPE_MESSAGE) {
-		scramble_list(
-			s, f, fd->type == PROTOBUF_C_TYPE_FLOAT ? KP_WIRE_32 : KP_WIRE_VARINT);
+		bool is_32 =
+			fd->type == PROTOBUF_C_TYPE_FLOAT || fd->type == PROTOBUF_C_TYPE_FIXED32;
+		scramble_list(s, f, is_32 ? KP_WIRE_32 : KP_WIRE_VARINT);
 		return;
 	}
 	bool is_single = fd->label != PROTOBUF_C_LABEL_REPEATED;

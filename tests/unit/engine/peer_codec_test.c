@@ -35,10 +35,10 @@ static void a_request_has_the_bytes_of_the_format(void **state)
 		KP_S("\x0a\x02"
 		     "r1\x12\x03"
 		     "d/e\x1a\x03"
-		     "h:1\x21\x02\x01\0\0\0\0\0\0\x2a\x03\x01\xac\x02\x32\x25" /* 6: sampling */
-		     "\x08\x05\x11\0\0\0\0\0\0\xe0\x3f"                        /* set, 0.5 */
-		     "\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x70\x01"    /* top_k, eos */
-		     "\x8a\x01\x01\x02\x90\x01\x05\x9d\x01\0\0\x80\xbf"));     /* lists */
+		     "h:1\x21\x02\x01\0\0\0\0\0\0\x2a\x08\x01\0\0\0\x2c\x01\0\0\x32\x25" /* 6: sampling */
+		     "\x08\x05\x11\0\0\0\0\0\0\xe0\x3f"                     /* set, 0.5 */
+		     "\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x70\x01" /* top_k, eos */
+		     "\x8a\x01\x01\x02\x90\x01\x05\x9d\x01\0\0\x80\xbf"));  /* lists */
 }
 
 static void an_answer_has_the_bytes_of_the_format(void **state)
@@ -107,7 +107,7 @@ static void a_request_beyond_the_buffers_maximum_is_an_error(void **state)
 	"\x0a\x01r\x12\x01" \
 	"e\x1a\x01"         \
 	"a"
-#define IDS "\x2a\x01\x05"
+#define IDS "\x2a\x04\x05\0\0\0"
 
 static int decode_request(kp_str bytes, struct kp_err *err)
 {
@@ -135,8 +135,8 @@ static void wrong_requests_are_refused_by_the_fields_name(void **state)
 			"read `address`: missing" },
 		{ KP_S_INIT(HEAD), "read `ids`: missing" },
 		{ KP_S_INIT(HEAD "\x2a"), "read `GenerateRequest`: not valid protobuf" },
-		{ KP_S_INIT(HEAD "\x2a\x01\x80"), "read `ids`: not valid protobuf" },
-		{ KP_S_INIT(HEAD "\x2d\0\0\0\0"), "read `ids`: not valid protobuf" },
+		{ KP_S_INIT(HEAD "\x2a\x03\x80\0\0"), "read `ids`: not valid protobuf" },
+		{ KP_S_INIT(HEAD "\x28\x01"), "read `ids`: not valid protobuf" },
 		{ KP_S_INIT("\x08\x01" HEAD IDS), "read `request_id`: not valid protobuf" },
 		{ KP_S_INIT(HEAD IDS "\x12\x02\xc3\x28"), "read `engine`: not UTF-8 without NUL" },
 		{ KP_S_INIT(HEAD IDS "\x1a\x02"
@@ -212,11 +212,11 @@ static void limits_of_a_request(void **state)
 	for (size_t i = 0; i < KP_LEN(cases); i++) {
 		struct kp_err err;
 		KP_AUTO(buf) struct kp_buf b;
-		kp_buf_init(&b, 16 << 20);
+		kp_buf_init(&b, 32 << 20);
 		kp_wire_add_str(&b, 1, KP_S("r"));
 		kp_wire_add_str(&b, 2, KP_S("e"));
 		add_list(&b, 3, cases[i].string);
-		add_list(&b, 5, cases[i].ids);
+		add_list(&b, 5, 4 * cases[i].ids);
 		size_t at = kp_wire_begin(&b, 6);
 		add_list(&b, 17, cases[i].stop);
 		add_list(&b, 18, cases[i].bias);
