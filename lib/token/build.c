@@ -308,7 +308,7 @@ static uint64_t fingerprint(const struct kp_build *b)
 	const struct kp_tokenizer *t = b->t;
 	uint64_t h = mix(1, t->pretok.name, strlen(t->pretok.name));
 	unsigned char switches[] = { t->nfc, t->ignore_merges, b->keep_last, b->drop_gaps,
-		t->model.kind, b->text };
+		(unsigned char)t->model.kind, b->text };
 	h = mix(h, switches, sizeof(switches));
 	h = mix(h, b->parts.p, b->parts.n);
 	h = mix(h, b->blob.p, b->blob.n);
