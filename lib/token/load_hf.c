@@ -33,7 +33,7 @@ static int read_scored(struct kp_hf *h, struct kp_json *j, struct kp_err *err)
 	KP_VEC(double)
 	scores = { 0 };
 	struct kp_model *m = &h->b.t->model;
-	double least = INFINITY;
+	double least = HUGE_VAL;
 	int r = kp_json_array(j, err);
 	while (r == 0 && (r = kp_json_element(j, err)) > 0) {
 		kp_str text;
