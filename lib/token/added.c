@@ -117,6 +117,15 @@ static size_t longest(
 	return best;
 }
 
+size_t kp_matcher_at(const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t at)
+{
+	if (m->n == 0 || !m->first[(uint8_t)text.p[at]]) {
+		return 0;
+	}
+	size_t index = longest(m, o, text, at);
+	return index == SIZE_MAX ? 0 : m->added[index].text.n;
+}
+
 static bool is_word_alone(kp_str text, size_t from, size_t to)
 {
 	uint32_t cp;

@@ -12,6 +12,8 @@ enum {
 	KP_ADDED_LSTRIP = 4,
 	KP_ADDED_RSTRIP = 8,
 	KP_ADDED_WORD = 16, /* single_word */
+	KP_ADDED_SYMBOL =
+		32, /* SentencePiece's user-defined piece: normalization leaves it alone */
 };
 
 struct kp_added {
@@ -60,5 +62,9 @@ struct kp_match_state {
 };
 bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
 	struct kp_match_state *state, struct kp_match *ret);
+
+/* Length of the longest token that may stand at `at`; 0: none. */
+size_t kp_matcher_at(
+	const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t at);
 
 #endif

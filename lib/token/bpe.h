@@ -24,7 +24,12 @@ struct kp_tok {      /* one id; 8 bytes, since decoding reads nothing else */
 	uint32_t at; /* its bytes in the blob */
 	uint16_t n;
 	uint8_t flags;
-	uint8_t unused;
+	uint8_t shape; /* KP_SHAPE_* */
+};
+enum {
+	KP_SHAPE_HIDDEN = 1, /* decodes to nothing */
+	KP_SHAPE_UNK = 2,    /* decodes to the decoder's `unknown` */
+	KP_SHAPE_UNUSED = 3, /* SentencePiece's UNUSED */
 };
 enum {
 	KP_TOK_KNOWN = 1,

@@ -239,7 +239,8 @@ static int normalize_added(struct kp_build *b, struct kp_added *a, struct kp_err
 {
 	struct kp_tokenizer *t = b->t;
 	static const struct kp_norm nfc = { .step[0].kind = KP_NORM_NFC, .n = 1 };
-	if (!(t->nfc || t->norm.n) || !(a->flags & KP_ADDED_NORMALIZED)) {
+	if (!(t->nfc || t->norm.n) || !(a->flags & KP_ADDED_NORMALIZED) ||
+		(a->flags & KP_ADDED_SYMBOL)) {
 		return 0;
 	}
 	struct kp_norm_work work;
@@ -382,7 +383,8 @@ static int finish_bytes(struct kp_build *b, struct kp_err *err)
 static int finish_text(struct kp_build *b, struct kp_err *err)
 {
 	struct kp_tokenizer *t = b->t;
-	for (unsigned c = 0; c < 256; c++) {
+	bool own = t->model.kind == KP_MODEL_SPM_BPE || t->model.kind == KP_MODEL_SPM_UNIGRAM;
+	for (unsigned c = 0; c < 256 && !own; c++) {
 		char name[8];
 		int n = snprintf(name, sizeof(name), "<0x%02X>", c);
 		t->model.byte[c] = kp_vocab_find(&t->vocab, kp_str_n(name, (size_t)n));
@@ -402,8 +404,13 @@ static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, s
 	struct kp_find_work work = { 0 };
 	struct kp_tok *to = &t->decoded.tok[id];
 	size_t at = blob->n;
-	(void)kp_decoder_token(d, kp_vocab_bytes(&t->vocab, id), false, false, &work, blob, err);
-	if (d->fallback) {
+	if (to->shape == KP_SHAPE_UNK) {
+		kp_buf_add(blob, d->unknown);
+	} else if (to->shape != KP_SHAPE_HIDDEN) {
+		(void)kp_decoder_token(
+			d, kp_vocab_bytes(&t->vocab, id), false, false, &work, blob, err);
+	}
+	if (d->fallback && to->shape == 0) {
 		int byte = kp_decoder_byte(kp_str_skip(kp_buf_str(blob), at));
 		if (byte >= 0) {
 			blob->n = at;

@@ -2,11 +2,15 @@
    looked up as a whole, any other, and one that is not there, character by character. A look-up takes the shortest entry that begins the
    cluster, and replaces all of it. The double array comes from a file, so every unit's place is checked. Clusters are those of Unicode 17
    (crate unicode-segmentation 1.13.3). */
+#include "token/added.h"
 #include "token/norm.h"
 #include "base/utf8.h"
 #include "token/unicode.h"
 
+#include <string.h>
+
 enum { CLUSTER_MAX = 6 };
+#define MARK "\xe2\x96\x81" /* U+2581 */
 
 int kp_charsmap_init(struct kp_charsmap *m, kp_str blob, struct kp_err *err)
 {
@@ -42,37 +46,41 @@ static size_t offset(uint32_t u)
 	return (size_t)(u >> 10) << ((u & (1U << 9)) >> 6);
 }
 
-/* What the shortest entry that begins `key` becomes; false: none. */
-static bool look_up(const struct kp_charsmap *m, kp_str key, kp_str *ret)
+/* What an entry that begins `key` becomes, the shortest one or (longest) the longest; *ret_n: its length. false: none. */
+static bool look_up(
+	const struct kp_charsmap *m, kp_str key, bool longest, kp_str *ret, size_t *ret_n)
 {
-	size_t node = offset(unit(m, 0));
+	size_t node = m->n ? offset(unit(m, 0)) : 0;
+	bool found = false;
 	for (size_t i = 0; i < key.n && key.p[i]; i++) {
 		uint8_t c = (uint8_t)key.p[i];
 		node ^= c;
-		if (node >= m->n) {
-			return false;
-		}
-		uint32_t u = unit(m, node);
-		if ((u & (UINT32_C(1) << 31 | 0xff)) != c) {
-			return false;
+		uint32_t u = node < m->n ? unit(m, node) : 0;
+		if (node >= m->n || (u & (UINT32_C(1) << 31 | 0xff)) != c) {
+			return found;
 		}
 		node ^= offset(u);
-		if (u >> 8 & 1) {
-			if (node >= m->n) {
-				return false;
-			}
-			size_t at = unit(m, node) & 0x7fffffff;
-			if (at > m->texts.n) {
-				return false;
-			}
-			kp_str rest = kp_str_skip(m->texts, at);
-			ptrdiff_t end = kp_str_find_char(rest, 0);
-			*ret = end < 0 ? rest : kp_str_sub(rest, 0, (size_t)end);
-			return kp_utf8_ok(
-				*ret); /* an entry that begins inside a character is none */
+		if (!(u >> 8 & 1)) {
+			continue;
+		}
+		size_t at = node < m->n ? unit(m, node) & 0x7fffffff : SIZE_MAX;
+		if (at > m->texts.n) {
+			return found;
+		}
+		kp_str rest = kp_str_skip(m->texts, at);
+		ptrdiff_t end = kp_str_find_char(rest, 0);
+		kp_str text = end < 0 ? rest : kp_str_sub(rest, 0, (size_t)end);
+		/* An entry that begins or ends inside a character is none. */
+		if (kp_utf8_ok(text) && kp_utf8_ok(kp_str_sub(key, 0, i + 1))) {
+			*ret = text;
+			*ret_n = i + 1;
+			found = true;
+		}
+		if (!longest) {
+			return found;
 		}
 	}
-	return false;
+	return found;
 }
 
 /* --- clusters ------------------------------------------------------------------------------------------------------- */
@@ -159,11 +167,12 @@ static size_t cluster_end(kp_str s, size_t at)
 
 void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o)
 {
-	size_t done = 0, end, len;
+	size_t done = 0, end, len, used;
 	kp_str to;
 	for (size_t at = 0; at < o->s.n; at = end) {
 		end = cluster_end(o->s, at);
-		if (end - at < CLUSTER_MAX && look_up(m, kp_str_sub(o->s, at, end), &to)) {
+		if (end - at < CLUSTER_MAX &&
+			look_up(m, kp_str_sub(o->s, at, end), false, &to, &len)) {
 			kp_norm_copy(o, done, at);
 			kp_norm_put(o, at, end, to, at);
 			done = end;
@@ -171,7 +180,7 @@ void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o)
 		}
 		for (size_t i = at; i < end; i += len) {
 			(void)kp_uc_get((const uint8_t *)o->s.p + i, &len);
-			if (look_up(m, kp_str_sub(o->s, i, i + len), &to)) {
+			if (look_up(m, kp_str_sub(o->s, i, i + len), false, &to, &used)) {
 				kp_norm_copy(o, done, i);
 				kp_norm_put(o, i, i + len, to, i);
 				done = i + len;
@@ -179,4 +188,75 @@ void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o)
 		}
 	}
 	kp_norm_copy(o, done, o->s.n);
+}
+
+/* --- SentencePiece itself ------------------------------------------------------------------------------------------------ */
+
+static kp_str spm_prefix(const struct kp_norm_step *st, const struct kp_norm_work *w, kp_str s,
+	size_t at, size_t *ret_n)
+{
+	kp_str to;
+	*ret_n = w->protect ? kp_matcher_at(w->protect, w->origins, s, at) : 0;
+	if (*ret_n) {
+		return kp_str_sub(s, at, at + *ret_n);
+	}
+	if (st->map.n && look_up(&st->map, kp_str_skip(s, at), true, &to, ret_n)) {
+		return to;
+	}
+	(void)kp_uc_get((const uint8_t *)s.p + at, ret_n);
+	return kp_str_sub(s, at, at + *ret_n);
+}
+
+/* Writes text with its blanks as marks. */
+static void spm_put(struct kp_norm_out *o, size_t at, size_t len, kp_str text)
+{
+	char marked[256];
+	size_t n = 0;
+	if (kp_str_eq(text, kp_str_sub(o->s, at, at + len)) && kp_str_find_char(text, ' ') < 0) {
+		kp_norm_copy(o, at, at + len);
+		return;
+	}
+	for (size_t i = 0; i < text.n; i++) {
+		if (n + 3 > sizeof(marked)) {
+			kp_norm_put(o, at, at, kp_str_n(marked, n), at);
+			n = 0;
+		}
+		if (text.p[i] == ' ') {
+			memcpy(marked + n, MARK, 3);
+			n += 3;
+		} else {
+			marked[n++] = text.p[i];
+		}
+	}
+	kp_norm_put(o, at, at + len, kp_str_n(marked, n), at);
+}
+
+void kp_norm_spm(const struct kp_norm_step *st, struct kp_norm_out *o, const struct kp_norm_work *w)
+{
+	size_t at = 0, len;
+	bool blank = st->right;
+	while (blank && at < o->s.n && kp_str_eq(spm_prefix(st, w, o->s, at, &len), KP_S(" "))) {
+		kp_norm_put(o, at, at + len, KP_S(""), at);
+		at += len;
+	}
+	if (at == o->s.n) {
+		return;
+	}
+	if (st->left) {
+		kp_norm_put(o, at, at, KP_S(MARK), at);
+	}
+	for (; at < o->s.n; at += len) {
+		kp_str text = spm_prefix(st, w, o->s, at, &len);
+		while (blank && kp_str_starts(text, KP_S(" "))) {
+			text = kp_str_skip(text, 1);
+		}
+		if (text.n) {
+			blank = text.p[text.n - 1] == ' ';
+		}
+		spm_put(o, at, len, text);
+		blank = blank && st->right;
+	}
+	while (st->right && kp_str_ends(kp_buf_str(o->out), KP_S(MARK))) {
+		o->out->n -= 3;
+	}
 }

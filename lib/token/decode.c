@@ -177,6 +177,12 @@ static void feed_byte_token(struct kp_detok *d, char c, struct kp_buf *out)
 {
 	d->pending[d->n_pending++] = c;
 	kp_str s = kp_str_n(d->pending, d->n_pending);
+	while (d->t->decoder.per_char && s.n && !kp_utf8_ok(s) &&
+		kp_utf8_incomplete_tail(s) != s.n) {
+		text_out(d, KP_S(REPLACEMENT), out);
+		memmove(d->pending, d->pending + 1, --d->n_pending);
+		s.n--;
+	}
 	if (!d->broken && kp_utf8_ok(s)) {
 		text_out(d, s, out);
 		d->n_pending = 0;
@@ -245,6 +251,13 @@ static int feed_general(struct kp_detok *d, kp_id id, struct kp_buf *out, struct
 	}
 	if (tok->flags & KP_TOK_WAIT) {
 		d->waiting = true;
+		return 0;
+	}
+	if (t->decoder.bos_space && !d->begun) {
+		kp_str s = kp_vocab_bytes(&t->decoded, id);
+		bool blank = kp_str_starts(s, KP_S(" ")) && tok->shape != KP_SHAPE_UNK;
+		d->begun = s.n > blank || (blank && t->decoder.bos_space == 1);
+		feed_bytes(d, kp_str_skip(s, blank), out);
 		return 0;
 	}
 	if (t->decoder.any_first && !d->begun) {
@@ -323,7 +336,7 @@ int kp_tokenizer_decode(const struct kp_tokenizer *t, const kp_id *ids, size_t n
 	bool in_run = false;
 	kp_detok_init(&d, t, skip_special);
 	for (size_t i = 0; i < n; i++) {
-		if (t->decoder.fallback && is_known(t, ids[i]) &&
+		if (t->decoder.fallback && !t->decoder.per_char && is_known(t, ids[i]) &&
 			!(skip_special && (t->vocab.tok[ids[i]].flags & KP_TOK_SPECIAL))) {
 			bool byte = t->decoded.tok[ids[i]].flags & KP_TOK_BYTE;
 			if (byte && !in_run) {

@@ -41,9 +41,12 @@ struct kp_decoder {
 	size_t n;
 	struct kp_decoder_op op[KP_DECODER_OPS];
 	size_t n_ops;
-	bool fallback;  /* ByteFallback: tokens <0xNN> are bytes */
-	bool dedup;     /* CTC: a token that repeats the one before vanishes */
-	bool any_first; /* a first token may read differently */
+	bool fallback; /* ByteFallback: tokens <0xNN> are bytes */
+	bool per_char; /* SentencePiece: characters of such bytes stand even beside broken ones */
+	uint8_t bos_space; /* SentencePiece: 1: the first text loses a blank at its begin; 2: every token does as long as there is no text */
+	kp_str unknown;    /* what KP_SHAPE_UNK reads as */
+	bool dedup;        /* CTC: a token that repeats the one before vanishes */
+	bool any_first;    /* a first token may read differently */
 	bool any_last;
 };
 void kp_decoder_fini(struct kp_decoder *d);

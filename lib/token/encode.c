@@ -222,6 +222,8 @@ static int normalize(struct kp_span *e, kp_str *s, struct kp_origins *o, size_t 
 	const struct kp_norm *norm = e->t->nfc ? &nfc : &e->t->norm;
 	size_t max = s->n > SIZE_MAX / 256 ? s->n : 64 * s->n + (1 << 20);
 	kp_str out;
+	e->s->norm.protect = e->t->keeps_symbols ? &e->t->normalized : NULL;
+	e->s->norm.origins = o;
 	if (kp_norm_run(norm, *s, o->policy && o->n_runs, max, &e->s->norm, &out, e->err)) {
 		return -1;
 	}

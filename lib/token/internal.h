@@ -55,6 +55,7 @@ struct kp_tokenizer {
 	struct kp_matcher raw, normalized;
 	bool nfc; /* the normalizer is NFC alone, which has a short way */
 	bool ignore_merges;
+	bool keeps_symbols; /* SentencePiece: normalization leaves the tokens of `normalized` as they are */
 	struct kp_norm norm;     /* the normalizers otherwise */
 	struct kp_pretok pretok; /* run is NULL: see split */
 	struct kp_split split;

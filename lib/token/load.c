@@ -1,4 +1,4 @@
-/* DESIGN: from files, a zip or a path to one of the two loaders. What is there decides: a .gguf wins over tokenizer.json, since it comes
+/* DESIGN: from files, a zip or a path to one of the loaders. What is there decides: a .gguf wins over tokenizer.json, since it comes
    alone. Names are compared by their last component and never opened. */
 #include "token/load.h"
 #include "base/fs.h"
@@ -57,9 +57,14 @@ int kp_tokenizer_from_files(const struct kp_tokenizer_file *files, size_t n,
 		.config = pick(files, n, KP_S("tokenizer_config.json")),
 		.generation = pick(files, n, KP_S("generation_config.json")),
 		.chat_template = pick(files, n, KP_S("chat_template.jinja")) };
+	kp_str spm = pick(files, n, KP_S("tokenizer.model"));
+	if (!hf.tokenizer.p && spm.p) {
+		return kp_load_spm(spm, &hf, ret, err);
+	}
 	if (!hf.tokenizer.p) {
 		return kp_err_set(err, KP_NOT_FOUND,
-			"load tokenizer: neither `tokenizer.json` nor a GGUF among %zu files", n);
+			"load tokenizer: neither `tokenizer.json`, `tokenizer.model` nor a GGUF among %zu files",
+			n);
 	}
 	return kp_load_hf(&hf, ret, err);
 }
@@ -95,7 +100,7 @@ static int map_file(const char *dir, const char *name, struct kp_mapping *ret, s
 static int from_directory(const char *path, struct kp_tokenizer **ret, struct kp_err *err)
 {
 	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
-		"generation_config.json", "chat_template.jinja" };
+		"generation_config.json", "chat_template.jinja", "tokenizer.model" };
 	struct kp_mapping m[KP_LEN(names)] = { 0 };
 	struct kp_tokenizer_file files[KP_LEN(names)];
 	size_t n = 0;

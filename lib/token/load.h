@@ -18,6 +18,9 @@ struct kp_hf_files {
 };
 /* Base64 with or without padding. */
 int kp_hf_base64(kp_str text, struct kp_arena *a, kp_str *ret, struct kp_err *err) KP_MUST_USE;
+/* A SentencePiece model, with its companions. */
+int kp_load_spm(kp_str model, const struct kp_hf_files *files, struct kp_tokenizer **ret,
+	struct kp_err *err) KP_MUST_USE;
 int kp_load_hf(
 	const struct kp_hf_files *files, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 

@@ -30,7 +30,7 @@ bool kp_hf_is(const struct kp_jv *v, kp_str type)
 kp_str kp_hf_type(const struct kp_jv *v)
 {
 	kp_str t = kp_jv_str(v, KP_S("type"));
-	return t.p ? t : v->type == KP_JSON_NULL ? KP_S("null") : KP_S("(no type)");
+	return t.p ? t : kp_hf_null(v) ? KP_S("null") : KP_S("(no type)");
 }
 
 int kp_hf_parse(struct kp_hf *h, kp_str raw, struct kp_jv *ret, struct kp_err *err)

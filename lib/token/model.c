@@ -25,6 +25,7 @@ struct kp_model_node {
 void kp_model_work_fini(struct kp_model_work *w)
 {
 	kp_ids_fini(&w->syms);
+	kp_spm_work_fini(&w->spm);
 	kp_free(&w->node);
 	w->cap = 0;
 }
@@ -139,25 +140,8 @@ size_t kp_model_cut(const struct kp_model *m, kp_str piece)
 	return piece.n;
 }
 
-/* A character that is no token: may its neighbourhood be cut? Only if it always becomes byte tokens that merge with nothing. */
-static bool unknown_is_inert(const struct kp_model *m, const struct kp_bpe *b)
+static int fill_bigrams(struct kp_model *m, const struct kp_vocab *v, struct kp_err *err)
 {
-	for (size_t c = 0; c < 256; c++) {
-		kp_id id = m->byte[c];
-		if (!m->byte_fallback || id == KP_BPE_NO_ID || b->partners[id].left ||
-			b->partners[id].right) {
-			return false;
-		}
-	}
-	return true;
-}
-
-static int make_bigrams(
-	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
-{
-	if (m->prefix.n || m->suffix.n || m->ignore_merges || !unknown_is_inert(m, b)) {
-		return 0;
-	}
 	m->bigrams = kp_try_malloc(((size_t)1 << KP_BIGRAM_BITS) / 8);
 	if (!m->bigrams) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
@@ -178,6 +162,28 @@ static int make_bigrams(
 		}
 	}
 	return 0;
+}
+
+/* A character that is no token: may its neighbourhood be cut? Only if it always becomes byte tokens that merge with nothing. */
+static bool unknown_is_inert(const struct kp_model *m, const struct kp_bpe *b)
+{
+	for (size_t c = 0; c < 256; c++) {
+		kp_id id = m->byte[c];
+		if (!m->byte_fallback || id == KP_BPE_NO_ID || b->partners[id].left ||
+			b->partners[id].right) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static int make_bigrams(
+	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
+{
+	if (m->prefix.n || m->suffix.n || m->ignore_merges || !unknown_is_inert(m, b)) {
+		return 0;
+	}
+	return fill_bigrams(m, v, err);
 }
 
 static int create_bpe(
@@ -375,7 +381,10 @@ int kp_model_create(
 		return create_bpe(m, v, b, err);
 	case KP_MODEL_UNIGRAM:
 	case KP_MODEL_WORDPIECE:
+	case KP_MODEL_SPM_UNIGRAM:
 		return create_trie(m, v, err);
+	case KP_MODEL_SPM_BPE:
+		return m->byte_fallback ? fill_bigrams(m, v, err) : 0;
 	case KP_MODEL_BYTES:
 	case KP_MODEL_WORDLEVEL:
 	default:
@@ -387,6 +396,7 @@ void kp_model_fini(struct kp_model *m)
 {
 	kp_trie_fini(&m->trie);
 	kp_free(&m->score);
+	kp_free(&m->rank);
 	kp_free(&m->char_id);
 	kp_free(&m->bigrams);
 }
@@ -404,6 +414,10 @@ int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const st
 		break;
 	case KP_MODEL_WORDPIECE:
 		r = encode_wordpiece(m, piece, ids, err);
+		break;
+	case KP_MODEL_SPM_BPE:
+	case KP_MODEL_SPM_UNIGRAM:
+		r = kp_spm_encode(m, v, piece, &w->spm, ids, err);
 		break;
 	case KP_MODEL_BYTES:
 	case KP_MODEL_WORDLEVEL:

@@ -12,6 +12,8 @@ enum kp_model_kind {
 	KP_MODEL_UNIGRAM,
 	KP_MODEL_WORDPIECE,
 	KP_MODEL_WORDLEVEL,
+	KP_MODEL_SPM_BPE, /* SentencePiece's own, spm.c */
+	KP_MODEL_SPM_UNIGRAM,
 };
 
 struct kp_model {
@@ -24,7 +26,8 @@ struct kp_model {
 	size_t max_chars;      /* WORDPIECE */
 	/* UNIGRAM, WORDPIECE */
 	struct kp_trie trie;
-	double *score; /* by id */
+	double *score;  /* by id */
+	uint32_t *rank; /* by id, SPM_BPE: place of its score among all, the highest 0 */
 	double unk_score;
 	uint32_t
 		prefix_node; /* WORDPIECE: where the trie goes on behind the prefix; KP_TRIE_NONE: nowhere */
@@ -40,8 +43,13 @@ static inline size_t kp_bigram(uint32_t a, uint32_t b)
 	return (size_t)(h >> (64 - KP_BIGRAM_BITS));
 }
 
+struct kp_spm_work {
+	void *block;
+	size_t cap;
+};
 struct kp_model_work {
 	struct kp_ids syms;
+	struct kp_spm_work spm;
 	struct kp_model_node *node; /* UNIGRAM */
 	size_t cap;
 };
@@ -54,6 +62,10 @@ void kp_model_fini(struct kp_model *m);
 /* Appends the ids of a piece. INVALID_ARGUMENT when it needs an unknown token that the model does not have. */
 int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
 	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
+/* spm.c */
+void kp_spm_work_fini(struct kp_spm_work *w);
+int kp_spm_encode(const struct kp_model *m, const struct kp_vocab *v, kp_str piece,
+	struct kp_spm_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
 /* How many bytes of the piece can be encoded apart from what follows; all of it when it cannot be cut. */
 size_t kp_model_cut(const struct kp_model *m, kp_str piece);
 

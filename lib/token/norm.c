@@ -276,6 +276,9 @@ static int run_step(const struct kp_norm_step *st, struct kp_norm_out *o, struct
 	case KP_NORM_BYTES:
 		bytes(o);
 		return 0;
+	case KP_NORM_SPM:
+		kp_norm_spm(st, o, w);
+		return 0;
 	default:
 		each(st->kind, o);
 		return 0;

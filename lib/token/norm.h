@@ -8,6 +8,8 @@
 #include "token/find.h"
 #include "token/nfc.h"
 
+struct kp_matcher;
+struct kp_origins;
 enum { KP_NORM_MAX = 24 };
 enum kp_norm_kind {
 	KP_NORM_NFC = KP_NFC, /* the forms as in enum kp_form */
@@ -25,6 +27,7 @@ enum kp_norm_kind {
 	KP_NORM_REPLACE,
 	KP_NORM_CHARSMAP,
 	KP_NORM_BYTES, /* ByteLevel: each byte as a character of GPT-2's alphabet */
+	KP_NORM_SPM, /* all that SentencePiece does: its map, blanks (left: add_dummy_prefix, right: remove_extra_whitespaces) */
 };
 
 /* SentencePiece's precompiled map: a double-array trie over texts and the texts they become. Borrowed slices. */
@@ -60,6 +63,9 @@ struct kp_norm_work {
 	size_t n_maps; /* of the last run */
 	struct kp_nfc_work nfc;
 	struct kp_find_work find;
+	/* SPM: the added tokens that stay as they are in the text to come, and where that comes from; NULL: none. */
+	const struct kp_matcher *protect;
+	const struct kp_origins *origins;
 	size_t first; /* how many bytes at the begin of the last result stand for the first byte of its input, as the reference
 			 counts; 0 when that was cut off */
 };
@@ -87,6 +93,8 @@ void kp_norm_copy(struct kp_norm_out *o, size_t from, size_t to);
 void kp_norm_put(struct kp_norm_out *o, size_t from, size_t to, kp_str text, size_t align);
 /* charsmap.c */
 void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o);
+void kp_norm_spm(
+	const struct kp_norm_step *st, struct kp_norm_out *o, const struct kp_norm_work *w);
 /* bytelevel.c: appends the characters of GPT-2's alphabet that stand for the bytes. */
 void kp_bytelevel_encode(kp_str bytes, struct kp_buf *out);
 

@@ -136,20 +136,37 @@ static void set_intersect(struct set *s, struct set *with)
 	*s = out;
 }
 
-/* The characters whose kp_uc_more has a category of the mask, or one of the bits. */
+static void set_extend(struct set *s, uint32_t from, uint32_t to)
+{
+	struct range *last = s->r.n ? kp_vec_last(&s->r) : NULL;
+	if (last && last->to + 1 == from) {
+		last->to = to;
+	} else {
+		set_add(s, from, to);
+	}
+}
+
+/* The characters whose kp_uc_more has a category of the mask, or one of the bits. Most blocks of 128 are one of a few that are all the same. */
 static void set_add_more(struct set *s, uint32_t categories, uint32_t bits)
 {
-	for (uint32_t cp = 0; cp <= CP_MAX; cp++) {
-		if (cp >= 0xd800 && cp < 0xe000) {
+	enum { BLOCK = 128 };
+	int same = -1; /* index of the last block, if it is all the same */
+	bool all = false;
+	for (uint32_t at = 0; at <= CP_MAX; at += BLOCK) {
+		if (kp_uc_more_index[at / BLOCK] == same) {
+			if (all) {
+				set_extend(s, at, at + BLOCK - 1);
+			}
 			continue;
 		}
-		uint32_t m = kp_uc_more(cp);
-		if ((categories >> kp_uc_category(m) & 1) || (m & bits)) {
-			struct range *last = s->r.n ? kp_vec_last(&s->r) : NULL;
-			if (last && last->to + 1 == cp) {
-				last->to = cp;
-			} else {
-				set_add(s, cp, cp);
+		uint32_t first = kp_uc_more(at);
+		same = kp_uc_more_index[at / BLOCK];
+		for (uint32_t cp = at; cp < at + BLOCK; cp++) {
+			uint32_t m = kp_uc_more(cp);
+			all = (categories >> kp_uc_category(m) & 1) || (m & bits);
+			same = m == first ? same : -1;
+			if (all) {
+				set_extend(s, cp, cp);
 			}
 		}
 	}
@@ -404,6 +421,15 @@ static void put_cp(struct kp_buf *out, uint32_t cp)
 	kp_buf_printf(out, "\\x{%X}", cp);
 }
 
+static void put_range(struct kp_buf *out, uint32_t from, uint32_t to)
+{
+	put_cp(out, from);
+	if (to != from) {
+		kp_buf_addc(out, '-');
+		put_cp(out, to);
+	}
+}
+
 static int put_set(struct translator *t, struct set *s)
 {
 	set_tidy(s);
@@ -421,10 +447,13 @@ static int put_set(struct translator *t, struct set *s)
 	}
 	kp_buf_addc(t->out, '[');
 	for (size_t i = 0; i < s->r.n; i++) {
-		put_cp(t->out, s->r.p[i].from);
-		if (s->r.p[i].to != s->r.p[i].from) {
-			kp_buf_addc(t->out, '-');
-			put_cp(t->out, s->r.p[i].to);
+		/* Surrogates never occur, and PCRE2 takes them for an error. */
+		uint32_t from = s->r.p[i].from, to = s->r.p[i].to;
+		if (from < 0xd800) {
+			put_range(t->out, from, KP_MIN(to, 0xd7ffU));
+		}
+		if (to > 0xdfff) {
+			put_range(t->out, KP_MAX(from, 0xe000U), to);
 		}
 	}
 	kp_buf_addc(t->out, ']');

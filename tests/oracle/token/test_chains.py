@@ -79,12 +79,12 @@ def run(tmp_path, name):
         pytest.skip("refused: " + reason.strip())
 
 
-@pytest.mark.parametrize("case", range(60))
+@pytest.mark.parametrize("case", range(45))
 def test_chain(tmp_path, case):
     run(tmp_path, str(case))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", range(60, 2000))
+@pytest.mark.parametrize("case", range(45, 2000))
 def test_more_chains(tmp_path, case):
     run(tmp_path, str(case))
