@@ -1,6 +1,7 @@
 /* DESIGN: two things are put off so that much that happens together is done once: planning, at most
-   every PLAN_INTERVAL_NS, and showing, at most every SHOW_INTERVAL_NS. A plan that cannot be made
-   changes nothing; the last one stays. */
+   every PLAN_INTERVAL_NS, and showing, at most every SHOW_INTERVAL_NS; where there is so much of
+   everything that they take long, less often, so that the loop is free for the gateways. A plan that
+   cannot be made changes nothing; the last one stays. */
 #include "operator/internal.h"
 
 #include "base/process.h"
@@ -10,6 +11,7 @@
 
 #define PLAN_INTERVAL_NS (50 * KP_NS_PER_MS)
 #define SHOW_INTERVAL_NS (500 * KP_NS_PER_MS)
+enum { PLAN_PART = 4, SHOW_PART = 20 }; /* of the time, the one part that each may take */
 
 static const double plan_bounds[] = { 0.0001, 0.001, 0.01, 0.1, 1 };
 
@@ -18,16 +20,17 @@ static const double plan_bounds[] = { 0.0001, 0.001, 0.01, 0.1, 1 };
 static void on_show(struct kp_timer *t)
 {
 	struct kp_operator *o = KP_CONTAINER(t, struct kp_operator, show);
-	o->shown_ns = kp_loop_now(o->loop);
+	int64_t begin = kp_now_ns();
 	kp_status_listener_publish(o->listener, kp_operator_report(o));
+	o->next_show_ns = begin + KP_MAX(SHOW_INTERVAL_NS, (kp_now_ns() - begin) * SHOW_PART);
 }
 
 static void show(void *ctx)
 {
 	struct kp_operator *o = ctx;
 	if (!o->show.heap_index) {
-		kp_timer_start(o->loop, &o->show,
-			KP_MAX(kp_loop_now(o->loop), o->shown_ns + SHOW_INTERVAL_NS), on_show);
+		kp_timer_start(
+			o->loop, &o->show, KP_MAX(kp_loop_now(o->loop), o->next_show_ns), on_show);
 	}
 }
 
@@ -37,7 +40,7 @@ static void on_replan(struct kp_timer *t);
 
 static void replan_at(struct kp_operator *o, int64_t at_ns)
 {
-	at_ns = KP_MAX(at_ns, o->planned_ns + PLAN_INTERVAL_NS);
+	at_ns = KP_MAX(at_ns, o->next_plan_ns);
 	if (!o->replan.heap_index || at_ns < o->replan.due_ns) {
 		kp_timer_start(o->loop, &o->replan, at_ns, on_replan);
 	}
@@ -52,26 +55,27 @@ static void replan(void *ctx)
 static void on_replan(struct kp_timer *t)
 {
 	struct kp_operator *o = KP_CONTAINER(t, struct kp_operator, replan);
-	int64_t now = kp_loop_now(o->loop), before = kp_now_ns();
+	int64_t now = kp_loop_now(o->loop), begin = kp_now_ns(), took;
 	struct kp_plan *plan = NULL;
 	size_t n;
 	struct kp_plan_gateway *gateways =
 		kp_gateways_list(kp_service_gateways(o->service, now), &n);
 	struct kp_err err = KP_ERR_INIT;
-	o->planned_ns = now;
-	if (kp_plan_make(o->intent, gateways, n, now, &plan, &err)) {
+	int r = kp_plan_make(o->intent, gateways, n, now, &plan, &err);
+	kp_mem_free(gateways);
+	took = kp_now_ns() - begin;
+	kp_histogram_observe(o->plan_seconds, (double)took / 1e9);
+	kp_counter_add(r < 0 ? o->plans_failed : o->plans_made, 1);
+	o->next_plan_ns = begin + KP_MAX(PLAN_INTERVAL_NS, took * PLAN_PART);
+	o->plan_error = err;
+	if (r < 0) {
 		kp_log(KP_LOG_ERROR, "cannot plan, the last plan stays", kp_f_err(&err));
-		kp_counter_add(o->plans_failed, 1);
 		replan_at(o, now + KP_PLAN_SILENT_NS);
 	} else {
-		kp_counter_add(o->plans_made, 1);
 		replan_at(o, plan->due_ns);
 		kp_plan_destroy(o->plan);
 		o->plan = plan;
 	}
-	o->plan_error = err;
-	kp_mem_free(gateways);
-	kp_histogram_observe(o->plan_seconds, (double)(kp_now_ns() - before) / 1e9);
 	kp_service_publish(o->service, plan);
 	show(o);
 }

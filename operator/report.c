@@ -245,15 +245,15 @@ static void add_endpoint(struct reporter *r, const struct kp_program_engine *eng
 	}
 }
 
-/* Returns whether one of its endpoints is routable. */
+/* facts: what all engines of the namespace have in common. Returns whether one of its endpoints is
+ * routable. */
 static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
-	const struct kp_program_engine *from, struct kp_status_engine *to)
+	const struct kp_engine_facts *facts, const struct kp_program_engine *from,
+	struct kp_status_engine *to)
 {
-	const struct kp_ns_program *program = kp_programs_find(r->programs, ns->name);
 	struct kp_condition conditions[KP_CONDITIONS];
-	struct kp_engine_facts f = { .n_endpoints = from->n_endpoints,
-		.n_gateways = program ? program->n_gateways : 0,
-		.n_acked = program ? program->n_current : 0 };
+	struct kp_engine_facts f = *facts;
+	f.n_endpoints = from->n_endpoints;
 	struct kp_status_endpoint *endpoints = list(r, from->n_endpoints, sizeof(*endpoints));
 	kp_str *aliases = list(r, from->n_aliases, sizeof(*aliases));
 	for (size_t i = 0; i < from->n_aliases; i++) {
@@ -273,7 +273,6 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 								  : KP_S("Engine"),
 		.endpoints = endpoints,
 		.n_endpoints = from->n_endpoints };
-	find_refusal(r, ns->name, &f);
 	kp_engine_conditions(&f, conditions);
 	set_conditions(r, "engine", from->name, conditions, &to->conditions, &to->n_conditions);
 	return f.n_routable > 0;
@@ -314,9 +313,13 @@ static void add_plan(struct reporter *r, const struct kp_plan *plan)
 	bool *is_serving = list(r, n_engines, sizeof(*is_serving));
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct kp_plan_namespace *ns = &plan->namespaces[i];
+		const struct kp_ns_program *program = kp_programs_find(r->programs, ns->name);
+		struct kp_engine_facts facts = { .n_gateways = program ? program->n_gateways : 0,
+			.n_acked = program ? program->n_current : 0 };
+		find_refusal(r, ns->name, &facts);
 		for (size_t k = 0; k < ns->program->n_engines; k++) {
-			is_serving[k] = add_engine(
-				r, ns, &ns->program->engines[k], &engines[r->status->n_engines++]);
+			is_serving[k] = add_engine(r, ns, &facts, &ns->program->engines[k],
+				&engines[r->status->n_engines++]);
 		}
 		for (size_t k = 0; k < ns->program->n_pools; k++) {
 			add_pool(r, ns, &ns->program->pools[k], is_serving,
@@ -398,10 +401,11 @@ static void add_gateway(
 		.is_connected = from->is_connected,
 		.since_ns = from->since_wall_ns,
 		.revision = revision(r, &from->runs),
-		.acked_ns = from->answered_wall_ns,
+		.acked_ns = from->acked_wall_ns,
 		.is_current = program && kp_revision_same(&from->runs, &program->revision),
 		.nack_reason = copy(r, from->nack_reason),
 		.nack_message = copy(r, from->nack_message),
+		.nack_ns = from->nack_wall_ns,
 		.state_error = copy(r, from->report.state_error),
 		.own = own,
 		.n_own = from->is.n_own,
