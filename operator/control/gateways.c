@@ -257,7 +257,7 @@ void kp_gateways_answered(struct kp_gateway_record *r, const struct kp_nack *nac
 	kp_arena_destroy(r->nack_arena);
 	r->nack_arena = NULL;
 	r->nack_reason = r->nack_message = KP_S("");
-	r->answered_wall_ns = wall_ns;
+	*(nack ? &r->nack_wall_ns : &r->acked_wall_ns) = wall_ns;
 	if (nack) {
 		r->nack_arena = kp_arena_create(64 << 10);
 		if (kp_arena_dup(r->nack_arena, nack->reason, &r->nack_reason, &ignored) ||

@@ -24,9 +24,11 @@ struct kp_gateway_record {
 	int64_t heard_ns;
 	bool is_connected, is_second_hand;
 	int64_t since_wall_ns; /* that it is connected, or is not */
-	int64_t answered_wall_ns;
+	int64_t acked_wall_ns; /* when it took a program last */
 	struct kp_revision runs;
-	kp_str nack_reason, nack_message; /* of the program it refused last, none taken since */
+	/* Of the program it refused last, if it took none since. */
+	kp_str nack_reason, nack_message;
+	int64_t nack_wall_ns;
 	struct kp_arena *nack_arena, *report_arena;
 	struct kp_report report; /* its last */
 	bool has_report;

@@ -215,6 +215,7 @@ static void put_nack(struct kp_buf *b, const struct kp_status_gateway *g)
 	kp_buf_addc(b, '{');
 	put_str(b, "reason", g->nack_reason);
 	put_str(b, "message", g->nack_message);
+	put_time(b, "time", g->nack_ns);
 	kp_buf_addc(b, '}');
 }
 

@@ -73,6 +73,7 @@ struct kp_status_gateway {
 	bool is_current;    /* it is the revision of its program */
 	kp_str nack_reason; /* of the last program it refused, "" when it accepted one since */
 	kp_str nack_message;
+	int64_t nack_ns;
 	kp_str state_error; /* why it could not keep its program on disk */
 	const kp_str *own;  /* "default/demo/0" */
 	size_t n_own;

@@ -102,6 +102,7 @@ def test_a_refused_program_is_named_and_not_sent_again(run, join):
     gw.wait_programs(1)
     operator.write_and_wait(manifest(engine("e", 1, model="m"), engine("g", 2, model="m")))
     told = wait_until(lambda: (g := gateway_of(operator, "gw-a")).get("refused") and g, "the refusal")
+    assert told["refused"].pop("time") >= told["acknowledgedTime"]
     assert told["refused"] == {"reason": "not_understood", "message": "the test says so"} and not told["current"]
     stalled = condition(operator, "Stalled")
     assert stalled["status"] == "True" and stalled["reason"] == "ProgramRefused" and "gw-a" in stalled["message"]

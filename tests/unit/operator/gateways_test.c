@@ -231,9 +231,11 @@ static void test_answers(void **state)
 	struct kp_gateway_record *r = say(&g, &h, S);
 	kp_gateways_answered(r, &nack, 5);
 	assert_str_lit(r->nack_message, "engine `x`");
-	assert_int_equal(r->answered_wall_ns, 5);
+	assert_int_equal(r->nack_wall_ns, 5);
+	assert_int_equal(r->acked_wall_ns, 0);
 	kp_gateways_answered(r, NULL, 6);
 	assert_str_lit(r->nack_reason, "");
+	assert_int_equal(r->acked_wall_ns, 6);
 	kp_gateways_answered(r, &nack, 7);
 	kp_gateways_fini(&g);
 }
