@@ -15,7 +15,8 @@ struct grpc_memory {
 	struct kp_conn *conn;
 	struct kp_buf sent; /* what the client would get */
 	struct kp_buf log;  /* "N request ...", "N writable", "N closed ...": N counts the calls */
-	unsigned n_calls, n_open, n_done;
+	unsigned n_calls, n_open;
+	bool is_kept;                  /* no call destroys the server */
 	struct grpc_memory_call *last; /* the newest open call */
 };
 
@@ -94,7 +95,7 @@ static void grpc_memory_on_request(
 	struct grpc_memory_call *j = grpc_memory_accept(m, c, number);
 	if (kind == 'l') {
 		kp_loop_defer(m->loop, &j->defer, grpc_memory_on_defer);
-	} else if (kind == 'x') {
+	} else if (kind == 'x' && !m->is_kept) {
 		kp_grpc_serving_send(c, r->message);
 		kp_grpc_server_destroy(kp_steal(m->server), NULL, NULL);
 	} else if (kind != 'k') {
@@ -140,7 +141,15 @@ static bool grpc_memory_feed(struct grpc_memory *m, kp_str bytes)
 	return grpc_memory_alive(m) && kp_conn_memory_feed(m->conn, bytes) && grpc_memory_alive(m);
 }
 
-static void grpc_memory_close(struct grpc_memory *m)
+KP_UNUSED static void grpc_memory_eof(struct grpc_memory *m)
+{
+	if (grpc_memory_alive(m)) {
+		kp_conn_memory_eof(m->conn);
+	}
+	grpc_memory_spin(m);
+}
+
+KP_UNUSED static void grpc_memory_close(struct grpc_memory *m)
 {
 	kp_grpc_server_destroy(kp_steal(m->server), NULL, NULL);
 	KP_BUG_ON(m->n_open != 0); /* every accepted call was told that it is closed */
