@@ -25,7 +25,7 @@ endef
 $(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
 
 # Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*, rpc_*, control_*: with that module; status_*: with the operator); grpc_server_*
-# is gRPC core's and knows only lib/base.
+# and grpc_core_* are gRPC core's and know only lib/base.
 TOOL_SRC := $(shell find tests/tools -name '*.c' 2>/dev/null | LC_ALL=C sort)
 TOOL_BIN := $(TOOL_SRC:%.c=$(B)/%)
 GRPC_LIBS = $(shell pkg-config --libs grpc_unsecure gpr 2>/dev/null) -lpthread
@@ -42,6 +42,10 @@ $(B)/tests/tools/status_%: $(B)/obj/tests/tools/status_%.o $(B)/lib/operator.a $
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,operator)
 $(B)/tests/tools/grpc_server_%: $(B)/obj/tests/tools/grpc_server_%.o $(B)/lib/base.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
+
+$(B)/tests/tools/grpc_core_%: $(B)/obj/tests/tools/grpc_core_%.o $(B)/lib/base.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
 

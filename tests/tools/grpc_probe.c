@@ -1,7 +1,8 @@
 /* grpc_probe ADDRESS [option=value...]: makes the gRPC calls it is told on standard input, one command a line, and prints what happens as JSON, one object
    a line. For tests/integ/grpc. Ends at the end of its input or at `quit`.
 
-   Options: keepalive_ms, keepalive_timeout_ms, connect_timeout_ms, window, max_message, max_pending, authority, ca (PEM file: TLS), insecure=1.
+   Options: keepalive_ms, keepalive_timeout_ms, connect_timeout_ms, window, max_message, max_pending, authority, ca (PEM file: TLS), insecure=1, cert, key, name (of the
+   server in its certificate), keepalive_always=1.
    Commands:
 	start ID METHOD [option=value...] [-- TEXT]   calls METHOD with TEXT (to the end of the line) as message
 	    options: timeout_ms, wait=1 (for ready), pad=N (N bytes 'x' behind TEXT), md=NAME:VALUE (repeatable; "-bin" names: VALUE is hex),
@@ -372,6 +373,14 @@ static struct kp_grpc_channel *create_channel(
 			o.authority = text.p;
 		} else if (option(word, "ca", &text)) {
 			t.ca_file = text.p;
+		} else if (option(word, "cert", &text)) {
+			t.cert_file = text.p;
+		} else if (option(word, "key", &text)) {
+			t.key_file = text.p;
+		} else if (option(word, "name", &text)) {
+			o.tls_name = text.p;
+		} else if (number_option(word, "keepalive_always", &v)) {
+			o.keepalive_always = v != 0;
 		} else if (number_option(word, "insecure", &v)) {
 			t.insecure = v != 0;
 		} else if (number_option(word, "keepalive_ms", &v)) {

@@ -1,4 +1,4 @@
-"""The programs of tests/integ/grpc: the probe (our client) and the three servers, each a child process that talks in JSON lines."""
+"""The programs of tests/integ/grpc: servers and clients, ours and others, each a child process that talks in JSON lines."""
 
 import functools
 import json
@@ -107,16 +107,26 @@ COMMANDS = {
     "c": lambda: [tool("grpc_server_c")],
     "go": lambda: [go_server()],
     "python": lambda: [sys.executable, HERE / "server.py"],
+    "own": lambda: [tool("grpc_own_server")],
 }
 
 
-class Probe(Child):
-    """Our client. Ends without a complaint and with status 0, or the test fails."""
+CLIENTS = {
+    "own": lambda: [tool("grpc_probe")],
+    "c": lambda: [tool("grpc_core_client")],
+    "go": lambda: [golang.build(HERE / "go-client", "grpc_client_go")],
+    "python": lambda: [sys.executable, HERE / "client.py"],
+}
 
-    def __init__(self, address, **options):
-        super().__init__(
-            [tool("grpc_probe"), address, *(f"{name}={value}" for name, value in options.items())], stderr=subprocess.PIPE
-        )
+
+class Client(Child):
+    """Ends without a complaint and with status 0, or the test fails."""
+
+    def __init__(self, kind, address, **options):
+        words = [f"{name}={value}" for name, value in options.items()]
+        quiet = dict(os.environ, GRPC_VERBOSITY="NONE")  # a refused handshake is no complaint
+        super().__init__([*CLIENTS[kind](), address, *words], stderr=subprocess.PIPE, env=quiet)
+        self.kind = kind
 
     def say(self, command):
         self.process.stdin.write(command + "\n")
@@ -131,6 +141,20 @@ class Probe(Child):
     def end(self, call, timeout=PATIENCE):
         return self.expect(timeout=timeout, event="end", id=call)
 
+    def finish(self):
+        if self.process.poll() is None and not self.process.stdin.closed:
+            self.process.stdin.close()
+        status = self.process.wait(PATIENCE)
+        complaint = self.process.stderr.read()
+        assert status == 0 and not complaint, f"the {self.kind} client ended with {status}: {complaint}"
+
+
+class Probe(Client):
+    """Our client, which can more."""
+
+    def __init__(self, address, **options):
+        super().__init__("own", address, **options)
+
     def state(self):
         self.say("state")
         return self.expect(event="state")["state"]
@@ -140,13 +164,6 @@ class Probe(Child):
         while self.state() != state:
             assert time.monotonic() < deadline, f"the channel never became {state}"
             time.sleep(0.02)
-
-    def finish(self):
-        if self.process.poll() is None and not self.process.stdin.closed:
-            self.process.stdin.close()
-        status = self.process.wait(PATIENCE)
-        complaint = self.process.stderr.read()
-        assert status == 0 and not complaint, f"grpc_probe ended with {status}: {complaint}"
 
 
 def free_port():
