@@ -3,6 +3,7 @@
 #include "template/adapt.h"
 
 #include "template/interp.h"
+#include "template/rewrite.h"
 
 #include <stdio.h>
 
@@ -184,25 +185,6 @@ static int adapt_arguments(
 	return 0;
 }
 
-/* `object` with its member `key` replaced. */
-static int replace(struct adapter *d, const struct kp_jv *object, kp_str key,
-	const struct kp_jv *value, struct kp_jv *ret)
-{
-	struct kp_jmember *m = alloc(d, object->n, sizeof(*m));
-	if (!m) {
-		return -1;
-	}
-	memcpy(m, object->members, object->n * sizeof(*m));
-	for (uint32_t i = 0; i < object->n; i++) {
-		if (kp_str_eq(m[i].key, key)) {
-			m[i].value = *value;
-		}
-	}
-	*ret = *object;
-	ret->members = m;
-	return 0;
-}
-
 static int adapt_calls(
 	struct adapter *d, const struct kp_jv *calls, struct kp_jv *ret, bool *changed)
 {
@@ -221,15 +203,10 @@ static int adapt_calls(
 		if (!new_args) {
 			continue;
 		}
-		if (!items) {
-			items = alloc(d, calls->n, sizeof(*items));
-			if (!items) {
-				return -1;
-			}
-			memcpy(items, calls->items, calls->n * sizeof(*items));
-		}
-		if (replace(d, function, KP_S("arguments"), &args, &f) ||
-			replace(d, &calls->items[i], KP_S("function"), &f, &items[i])) {
+		if ((!items && kp_tpl_jv_copy_items(calls, d->a, &items, d->err)) ||
+			kp_tpl_jv_replace(function, KP_S("arguments"), &args, d->a, &f, d->err) ||
+			kp_tpl_jv_replace(
+				&calls->items[i], KP_S("function"), &f, d->a, &items[i], d->err)) {
 			return -1;
 		}
 	}
@@ -383,12 +360,8 @@ int kp_template_adapt_messages(const struct kp_template_shape *shape, const stru
 		if (!w.changed) {
 			continue;
 		}
-		if (!items) {
-			items = alloc(&d, messages->n, sizeof(*items));
-			if (!items) {
-				return -1;
-			}
-			memcpy(items, messages->items, messages->n * sizeof(*items));
+		if (!items && kp_tpl_jv_copy_items(messages, a, &items, err)) {
+			return -1;
 		}
 		items[i] = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = w.n, .members = w.m };
 	}
@@ -404,13 +377,15 @@ int kp_template_adapt_tools(const struct kp_template_shape *shape, const struct 
 	if (shape->tools != KP_TOOLS_FLAT) {
 		return 0;
 	}
-	struct kp_jv *items = kp_arena_alloc(a, tools->n * sizeof(*items));
-	if (!items) {
-		return kp_arena_full(err, "tools");
+	struct kp_jv *items;
+	if (kp_tpl_jv_copy_items(tools, a, &items, err)) {
+		return -1;
 	}
 	for (uint32_t i = 0; i < tools->n; i++) {
 		const struct kp_jv *function = kp_jv_get(&tools->items[i], KP_S("function"));
-		items[i] = kp_jv_is(function, KP_JSON_OBJECT) ? *function : tools->items[i];
+		if (kp_jv_is(function, KP_JSON_OBJECT)) {
+			items[i] = *function;
+		}
 	}
 	ret->items = items;
 	return 0;

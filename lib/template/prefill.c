@@ -1,6 +1,7 @@
 /* DESIGN: the mark is transformers' own, so that a template that looks at the end of a message sees the same there. */
 #include "template/prefill.h"
 
+#include "template/rewrite.h"
 #include "template/ucd.h"
 
 #include "base/utf8.h"
@@ -19,33 +20,13 @@ static int no_text(struct kp_err *err)
 		"`continue_final_message`: the final message has no text to continue");
 }
 
-/* Replaces member `key` of `object`, in a copy. */
-static int put(const struct kp_jv *object, kp_str key, const struct kp_jv *value,
-	struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
-{
-	struct kp_jmember *m = kp_arena_alloc(a, object->n * sizeof(*m));
-	if (!m) {
-		return kp_arena_full(err, "messages");
-	}
-	memcpy(m, object->members, object->n * sizeof(*m));
-	for (uint32_t i = 0; i < object->n; i++) {
-		if (kp_str_eq(m[i].key, key)) {
-			m[i].value = *value;
-		}
-	}
-	*ret = *object;
-	ret->members = m;
-	return 0;
-}
-
 static int put_item(const struct kp_jv *list, uint32_t at, const struct kp_jv *value,
 	struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
 {
-	struct kp_jv *items = kp_arena_alloc(a, list->n * sizeof(*items));
-	if (!items) {
-		return kp_arena_full(err, "messages");
+	struct kp_jv *items;
+	if (kp_tpl_jv_copy_items(list, a, &items, err)) {
+		return -1;
 	}
-	memcpy(items, list->items, list->n * sizeof(*items));
 	items[at] = *value;
 	*ret = *list;
 	ret->items = items;
@@ -86,12 +67,14 @@ int kp_template_prefill_mark(
 	struct kp_jv marked = { .type = KP_JSON_STRING, .s = { p, text->s.n + MARK } }, message;
 	if (content->type == KP_JSON_ARRAY) {
 		struct kp_jv item;
-		if (put(&content->items[part], KP_S("text"), &marked, a, &item, err) ||
+		if (kp_tpl_jv_replace(
+			    &content->items[part], KP_S("text"), &marked, a, &item, err) ||
 			put_item(content, part, &item, a, &marked, err)) {
 			return -1;
 		}
 	}
-	return put(&messages->items[messages->n - 1], KP_S("content"), &marked, a, &message, err) ||
+	return kp_tpl_jv_replace(&messages->items[messages->n - 1], KP_S("content"), &marked, a,
+		       &message, err) ||
 			       put_item(messages, messages->n - 1, &message, a, ret, err)
 		       ? -1
 		       : 0;

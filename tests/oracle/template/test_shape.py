@@ -170,7 +170,7 @@ def text(rng):
 
 def content(rng):
     k = rng.randrange(8)
-    return [{"type": "text", "text": text(rng)} for _ in range(rng.randrange(1, 3))] if k < 2 else "" if k == 2 else text(rng)
+    return [{"type": "text", "text": text(rng)} for _ in range(rng.randrange(3))] if k < 2 else "" if k == 2 else text(rng)
 
 
 def openai(seed):
