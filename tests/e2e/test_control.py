@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+import time
 
 import pytest
 from load import Load, short_requests
@@ -171,3 +172,27 @@ def test_the_program_names_the_ports(start, sims, qwen3_path):
     gateway = controlled(start, operator, "gw-a", own=["default/e"], listen=(), ready=False)
     gateway.wait_ready()
     assert call(port, COMPLETIONS, BODY).status == 200
+
+
+@pytest.mark.slow
+def test_an_operator_of_a_lower_epoch_waits_and_takes_over(start, sims, qwen3_path, tmp_path):
+    """Its clock was set back, and it kept nothing: half a minute in which the gateway is left alone, and traffic goes on."""
+    text = lambda *aliases: manifest(engine("e", sims[0].port, path=qwen3_path, aliases=aliases))
+    future = int(time.time() * 1000) + 3600 * 1000
+    (tmp_path / "epoch").write_text(str(future))
+    first = start(Operator, text(), "--state-dir", tmp_path)
+    gateway = controlled(start, first, "gw-a", own=["default/e"])
+    wait_until(lambda: acked(first, "gw-a"), "the acknowledgement")
+    load = Load(gateway, 100, short_requests())
+    first.kill()
+    second = start(Operator, text("late"), port=first.port)
+    problems = lambda: [p for g in second.told()["gateways"] for p in g.get("problems", [])]
+    wait_until(lambda: any(f"another operator programs it, of epoch {future + 1}" in p for p in problems()), "that it is left alone")
+    assert int(second.told()["operator"]["epoch"]) < future
+    time.sleep(20)
+    assert not acked(second, "gw-a")
+    wait_until(lambda: acked(second, "gw-a"), "the acknowledgement")
+    assert int(second.told()["operator"]["epoch"]) == future + 2
+    assert call(gateway.port, COMPLETIONS, BODY | {"model": "late"}).status == 200
+    load.stop()
+    assert not load.failures and set(load.statuses) == {200}
