@@ -25,7 +25,7 @@ CONTEXT = 1024
 @pytest.fixture(scope="session", autouse=True)
 def clean_logs():
     shutil.rmtree(programs.LOGS, ignore_errors=True)
-    for name in ("kelpie-sidecar", "sim-engine"):
+    for name in ("kelpie-operator", "kelpie-sidecar", "sim-engine"):
         assert (programs.BUILD / "bin" / name).exists(), (
             f"build it first: make {programs.BUILD.name}/bin/{name}"
         )
