@@ -80,6 +80,9 @@ static void on_changed(void *arg)
 {
 	struct kp_control *c = arg;
 	kp_loop_defer(c->loop, &c->publish, publish);
+	if (c->source && c->source->ops->engines_changed) {
+		c->source->ops->engines_changed(c->source);
+	}
 }
 
 bool kp_control_ready(struct kp_control *c, bool verbose, struct kp_buf *out)

@@ -20,6 +20,8 @@ struct kp_source_sink {
 struct kp_source;
 struct kp_source_ops {
 	void (*start)(struct kp_source *s); /* the loop runs from now on */
+	/* Something of what `fill` tells is different now; NULL: nobody wants to know. */
+	void (*engines_changed)(struct kp_source *s);
 	/* Lines of /readyz?verbose, "[+]manifests: ok\n". */
 	void (*report)(const struct kp_source *s, struct kp_buf *out);
 	void (*destroy)(struct kp_source *s);

@@ -87,7 +87,7 @@ static void destroy(struct kp_source *s)
 int kp_source_files_create(struct kp_gateway *g, struct kp_loop *loop,
 	const struct kp_source_sink *sink, struct kp_source **ret, struct kp_err *err)
 {
-	static const struct kp_source_ops ops = { start, report, destroy };
+	static const struct kp_source_ops ops = { start, NULL, report, destroy };
 	const struct kp_label ok = { "result", KP_S("accepted") },
 			      refused = { "result", KP_S("refused") };
 	const char *help = "Times the manifests were read, by result.";

@@ -29,7 +29,7 @@ struct follow {
 	struct kp_rpc_stream *stream; /* NULL: waiting to try again */
 	bool is_welcome;
 	struct kp_timer again, welcome, report;
-	int64_t backoff_ns, report_ns;
+	int64_t backoff_ns, report_ns, report_due_ns;
 	struct kp_rng rng;
 	char *last_good; /* path; NULL: not kept */
 	char operator_id[128];
@@ -117,7 +117,8 @@ static void on_report(struct kp_timer *t)
 	m.report.state_error = kp_str_c(f->state_error);
 	send(f, &m);
 	kp_arena_destroy(a);
-	kp_timer_start(f->loop, t, kp_loop_now(f->loop) + f->report_ns, on_report);
+	f->report_due_ns = kp_loop_now(f->loop) + f->report_ns;
+	kp_timer_start(f->loop, t, f->report_due_ns, on_report);
 }
 
 static void on_welcome(struct follow *f, const struct kp_welcome *w)
@@ -142,7 +143,8 @@ static void on_welcome(struct follow *f, const struct kp_welcome *w)
 	uint32_t ms = w->report_interval_ms ? w->report_interval_ms : REPORT_MS;
 	f->report_ns =
 		KP_MIN(KP_MAX(ms, (uint32_t)REPORT_MS_MIN), (uint32_t)REPORT_MS_MAX) * KP_NS_PER_MS;
-	kp_timer_start(f->loop, &f->report, kp_loop_now(f->loop), on_report);
+	f->report_due_ns = kp_loop_now(f->loop);
+	kp_timer_start(f->loop, &f->report, f->report_due_ns, on_report);
 	f->sink.changed(f->sink.arg);
 }
 
@@ -296,6 +298,16 @@ static void start(struct kp_source *s)
 	connect(KP_CONTAINER(s, struct follow, base));
 }
 
+/* What changes together is told together. */
+static void engines_changed(struct kp_source *s)
+{
+	struct follow *f = KP_CONTAINER(s, struct follow, base);
+	if (f->is_welcome) {
+		int64_t due = kp_loop_now(f->loop) + REPORT_MS_MIN * KP_NS_PER_MS;
+		kp_timer_start(f->loop, &f->report, KP_MIN(due, f->report_due_ns), on_report);
+	}
+}
+
 static void report(const struct kp_source *s, struct kp_buf *out)
 {
 	const struct follow *f = KP_CONTAINER(s, const struct follow, base);
@@ -333,7 +345,7 @@ static void destroy(struct kp_source *s)
 int kp_source_operator_create(struct kp_gateway *g, struct kp_loop *loop,
 	const struct kp_source_sink *sink, struct kp_source **ret, struct kp_err *err)
 {
-	static const struct kp_source_ops ops = { start, report, destroy };
+	static const struct kp_source_ops ops = { start, engines_changed, report, destroy };
 	static const struct kp_rpc_limits limits = { .max_message_bytes =
 							     KP_CONTROL_TO_GATEWAY_MAX };
 	const char *help = "Programs the operator sent, by result.";
