@@ -159,20 +159,13 @@ int kp_gateways_hello(struct kp_gateways *g, const struct kp_hello *h, int64_t n
 	return 0;
 }
 
-void kp_gateways_lost(
-	struct kp_gateways *g, struct kp_gateway_record *r, int64_t now_ns, int64_t wall_ns)
+void kp_gateway_lost(struct kp_gateway_record *r, int64_t now_ns, int64_t wall_ns)
 {
-	(void)g;
 	r->is_connected = false;
 	r->stream = NULL;
+	r->held_epoch = 0;
 	r->since_wall_ns = wall_ns;
 	r->heard_ns = r->report.draining ? now_ns - KP_PLAN_SILENT_NS : now_ns;
-}
-
-void kp_gateways_heard(struct kp_gateways *g, struct kp_gateway_record *r, int64_t now_ns)
-{
-	(void)g;
-	r->heard_ns = now_ns;
 }
 
 /* --- reports and answers --- */
@@ -251,7 +244,7 @@ bool kp_gateways_report(
 	return fits;
 }
 
-void kp_gateways_answered(struct kp_gateway_record *r, const struct kp_nack *nack, int64_t wall_ns)
+void kp_gateway_answered(struct kp_gateway_record *r, const struct kp_nack *nack, int64_t wall_ns)
 {
 	struct kp_err ignored = KP_ERR_INIT;
 	kp_arena_destroy(r->nack_arena);

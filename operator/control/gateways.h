@@ -21,7 +21,7 @@ struct kp_gateway_record {
 	struct kp_arena *arena; /* what it said of itself */
 	struct kp_program_gateway is;
 	kp_str ns, admin, version;
-	int64_t heard_ns;
+	int64_t heard_ns; /* of it, last; its stream's owner sets it */
 	bool is_connected, is_second_hand;
 	int64_t since_wall_ns; /* that it is connected, or is not */
 	int64_t acked_wall_ns; /* when it took a program last */
@@ -53,15 +53,13 @@ void kp_gateways_fini(struct kp_gateways *g);
 int kp_gateways_hello(struct kp_gateways *g, const struct kp_hello *h, int64_t now_ns,
 	int64_t wall_ns, struct kp_gateway_record **ret, struct kp_err *err) KP_MUST_USE;
 /* Its stream is gone. One that was draining has left: it gives way to others at once. */
-void kp_gateways_lost(
-	struct kp_gateways *g, struct kp_gateway_record *r, int64_t now_ns, int64_t wall_ns);
-void kp_gateways_heard(struct kp_gateways *g, struct kp_gateway_record *r, int64_t now_ns);
+void kp_gateway_lost(struct kp_gateway_record *r, int64_t now_ns, int64_t wall_ns);
 /* Keeps a copy. false: it is larger than what is kept, only its numbers are. */
 bool kp_gateways_report(
 	struct kp_gateways *g, struct kp_gateway_record *r, const struct kp_report *report);
 bool kp_report_same(const struct kp_report *a, const struct kp_report *b);
 /* nack NULL: it took a program. */
-void kp_gateways_answered(struct kp_gateway_record *r, const struct kp_nack *nack, int64_t wall_ns);
+void kp_gateway_answered(struct kp_gateway_record *r, const struct kp_nack *nack, int64_t wall_ns);
 
 /* To be called once a second or more often, and before planning: forgets who is gone. A time in which it
  * was not called is nobody's silence: this process did not run. Returns how many were forgotten. */

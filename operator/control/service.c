@@ -98,7 +98,7 @@ static void on_closed(void *user, const struct kp_err *status)
 		kp_log(KP_LOG_INFO, "gateway disconnected", kp_f_str("gateway", st->gateway->is.id),
 			kp_f_str("from", st->address), kp_f_z("status", kp_code_name(status->code)),
 			kp_f_z("message", status->msg));
-		kp_gateways_lost(&s->gateways, st->gateway, kp_loop_now(s->loop), kp_wall_ns());
+		kp_gateway_lost(st->gateway, kp_loop_now(s->loop), kp_wall_ns());
 		s->opts.changed(s->opts.ctx);
 		shown(s);
 	}
@@ -288,7 +288,7 @@ static void on_ack(struct stream *st, const struct kp_revision *revision)
 	}
 	int64_t took_ns = kp_loop_now(s->loop) - st->sent_ns;
 	st->gateway->runs = st->sender.runs;
-	kp_gateways_answered(st->gateway, NULL, kp_wall_ns());
+	kp_gateway_answered(st->gateway, NULL, kp_wall_ns());
 	kp_service_metrics_answered(&s->metrics, KP_S("ack"), took_ns);
 	pump(st);
 	kp_loop_defer(s->loop, &s->look_around, look_around);
@@ -306,7 +306,7 @@ static void on_nack(struct stream *st, const struct kp_nack *nack)
 		kp_f_z("program", kp_revision_text(&nack->revision, revision)),
 		kp_f_str("reason", nack->reason), kp_f_str("message", nack->message),
 		kp_f_bool("whole_follows", st->sender.needs_full));
-	kp_gateways_answered(st->gateway, nack, kp_wall_ns());
+	kp_gateway_answered(st->gateway, nack, kp_wall_ns());
 	kp_service_metrics_answered(&s->metrics, nack->reason, kp_loop_now(s->loop) - st->sent_ns);
 	shown(s);
 	if (kp_str_eq(nack->reason, KP_S(KP_NACK_STALE_EPOCH))) {
@@ -350,8 +350,7 @@ static void take(struct stream *st, const struct kp_gateway_message *m)
 		return;
 	}
 	if (!is_hello) {
-		kp_gateways_heard(
-			&st->service->gateways, st->gateway, kp_loop_now(st->service->loop));
+		st->gateway->heard_ns = kp_loop_now(st->service->loop);
 	}
 	switch (m->type) {
 	case KP_GATEWAY_HELLO:

@@ -109,12 +109,13 @@ void kp_plan_destroy(struct kp_plan *p)
 	}
 }
 
+static int compare_names(const void *name, const void *ns)
+{
+	return kp_str_cmp(*(const kp_str *)name, ((const struct kp_plan_namespace *)ns)->name);
+}
+
 const struct kp_plan_namespace *kp_plan_find(const struct kp_plan *p, kp_str ns)
 {
-	for (size_t i = 0; i < p->n; i++) {
-		if (kp_str_eq(p->namespaces[i].name, ns)) {
-			return &p->namespaces[i];
-		}
-	}
-	return NULL;
+	return p->n ? bsearch(&ns, p->namespaces, p->n, sizeof(*p->namespaces), compare_names)
+		    : NULL;
 }

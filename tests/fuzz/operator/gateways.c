@@ -48,9 +48,9 @@ static void take(struct kp_gateways *g, struct kp_gateway_record **r, kp_str byt
 		(void)kp_gateways_report(g, *r, &m.report);
 		KP_BUG_ON(!kp_report_same(&(*r)->report, &m.report)); /* small enough here */
 	} else if (*r && m.type == KP_GATEWAY_NACK) {
-		kp_gateways_answered(*r, &m.nack, now);
+		kp_gateway_answered(*r, &m.nack, now);
 	} else if (*r && m.type == KP_GATEWAY_ACK && m.ack.n % 2) {
-		kp_gateways_lost(g, *r, now, now);
+		kp_gateway_lost(*r, now, now);
 		*r = NULL;
 	}
 }

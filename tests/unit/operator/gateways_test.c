@@ -39,7 +39,7 @@ static void test_comes_and_goes(void **state)
 	assert_true(r->is_connected && !r->is_second_hand);
 	assert_str_lit(r->admin, "10.0.0.1:9090");
 	assert_int_equal(kp_gateways_settle(&g, 2 * S), 0);
-	kp_gateways_lost(&g, r, 3 * S, 0);
+	kp_gateway_lost(r, 3 * S, 0);
 	for (int64_t now = 4; now < 63; now++) {
 		assert_int_equal(kp_gateways_settle(&g, now * S), 0);
 		assert_int_equal(kp_gateway_is_silent(r, now * S), now >= 13);
@@ -68,7 +68,7 @@ static void test_says_it_again(void **state)
 	assert_str_lit(r->is.peer, "10.0.0.9:1");
 	assert_int_equal(r->is.n_own, 0);
 	assert_int_equal(r->n_replaced, 1);
-	kp_gateways_lost(&g, r, S, 0);
+	kp_gateway_lost(r, S, 0);
 	say(&g, &h, S);
 	assert_int_equal(r->n_replaced, 1);
 	kp_gateways_fini(&g);
@@ -85,7 +85,7 @@ static void test_drained(void **state)
 	struct kp_gateway_record *r = say(&g, &h, S);
 	assert_true(kp_gateways_report(&g, r, &report));
 	assert_false(kp_gateway_is_silent(r, S));
-	kp_gateways_lost(&g, r, 2 * S, 0);
+	kp_gateway_lost(r, 2 * S, 0);
 	assert_true(kp_gateway_is_silent(r, 2 * S));
 	say(&g, &h, 3 * S); /* it is back */
 	assert_false(r->report.draining);
@@ -153,7 +153,7 @@ static void test_pause(void **state)
 	struct kp_hello h = hello("a", 0), lost = hello("b", 0);
 	kp_gateways_init(&g, 0);
 	struct kp_gateway_record *a = say(&g, &h, S), *b = say(&g, &lost, S);
-	kp_gateways_lost(&g, b, S, 0);
+	kp_gateway_lost(b, S, 0);
 	assert_int_equal(kp_gateways_settle(&g, S), 0);
 	assert_int_equal(kp_gateways_settle(&g, 600 * S), 0);
 	assert_false(kp_gateway_is_silent(a, 600 * S));
@@ -212,7 +212,7 @@ static void test_reports(void **state)
 	assert_int_equal(g.report_bytes, 0);
 	report.n_endpoints = 1;
 	assert_true(kp_gateways_report(&g, r, &report));
-	kp_gateways_lost(&g, r, S, 0);
+	kp_gateway_lost(r, S, 0);
 	kp_gateways_settle(&g, 2 * S);
 	g.settled_ns = 70 * S;
 	assert_int_equal(kp_gateways_settle(&g, 71 * S), 1);
@@ -229,14 +229,14 @@ static void test_answers(void **state)
 	const struct kp_nack nack = { .reason = KP_S("invalid"), .message = KP_S("engine `x`") };
 	kp_gateways_init(&g, 0);
 	struct kp_gateway_record *r = say(&g, &h, S);
-	kp_gateways_answered(r, &nack, 5);
+	kp_gateway_answered(r, &nack, 5);
 	assert_str_lit(r->nack_message, "engine `x`");
 	assert_int_equal(r->nack_wall_ns, 5);
 	assert_int_equal(r->acked_wall_ns, 0);
-	kp_gateways_answered(r, NULL, 6);
+	kp_gateway_answered(r, NULL, 6);
 	assert_str_lit(r->nack_reason, "");
 	assert_int_equal(r->acked_wall_ns, 6);
-	kp_gateways_answered(r, &nack, 7);
+	kp_gateway_answered(r, &nack, 7);
 	kp_gateways_fini(&g);
 }
 
