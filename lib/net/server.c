@@ -298,8 +298,9 @@ static void close_listeners(struct kp_http_server *s)
 	}
 }
 
-static void set_options(int fd)
+static void set_options(int fd, const struct kp_http_limits *l)
 {
+	unsigned user_ms = (unsigned)KP_MIN(l->write_timeout_ns / KP_NS_PER_MS, (int64_t)INT32_MAX);
 	int on = 1, idle = 60, interval = 15, count = 4, off = 0;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
@@ -310,15 +311,18 @@ static void set_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	/* A client that vanished takes nothing either, but its few bytes wait in the kernel, which would try for a quarter of an hour. */
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof(user_ms));
 }
 
-static int open_listener(const struct kp_addr *a, const char *address, struct kp_err *err)
+static int open_listener(const struct kp_http_server *s, const struct kp_addr *a,
+	const char *address, struct kp_err *err)
 {
 	int fd = socket(a->sock.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
 		return kp_err_sys(err, errno, "listen on `%s`: socket", address);
 	}
-	set_options(fd);
+	set_options(fd, &s->limits);
 	if (bind(fd, (const struct sockaddr *)&a->sock, a->socklen) < 0 ||
 		listen(fd, BACKLOG) < 0) {
 		kp_err_sys(err, errno, "listen on `%s`", address);
@@ -342,7 +346,7 @@ int kp_http_server_listen(
 		return kp_err_set(
 			err, KP_INVALID_ARGUMENT, "listen on `%s`: not a numeric address", address);
 	}
-	int fd = open_listener(&a, address, err);
+	int fd = open_listener(s, &a, address, err);
 	if (fd < 0) {
 		return -1;
 	}

@@ -47,11 +47,11 @@ struct kp_http_limits { /* 0 = the default in parentheses */
 	unsigned max_headers;    /* (100) */
 	size_t max_body_bytes;   /* (32 MiB) 413 at once when announced, at the byte when not */
 	int64_t head_timeout_ns; /* (10 s) from the first byte of a request to the end of its head; 408 */
-	int64_t body_timeout_ns;  /* (30 s) without a byte of an unfinished body; 408 */
-	int64_t idle_timeout_ns;  /* (75 s) between requests */
-	int64_t write_timeout_ns; /* (60 s) a client that takes nothing while bytes are queued */
-	unsigned max_connections; /* (20,000) per server; beyond: accepted and closed */
-	unsigned max_streams;     /* (256) per HTTP/2 connection */
+	int64_t body_timeout_ns; /* (30 s) without a byte of an unfinished body; 408 */
+	int64_t idle_timeout_ns; /* (75 s) between requests */
+	int64_t write_timeout_ns; /* (60 s) a client that takes nothing while bytes are queued, here or in the kernel */
+	unsigned max_connections;     /* (20,000) per server; beyond: accepted and closed */
+	unsigned max_streams;         /* (256) per HTTP/2 connection */
 	size_t high_water, low_water; /* (256 KiB, 64 KiB) of kp_stream_queued */
 };
 

@@ -154,6 +154,19 @@ def test_sigpipe(make_server):
     assert server.process.poll() is None
 
 
+def test_a_client_whose_bytes_wait_in_the_kernel(make_server):
+    """As those for a client that vanished do: little enough for the kernel to take, but nobody takes it from there."""
+    server = make_server(write_timeout_ms=1000)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("127.0.0.1", server.port))
+    sock.sendall(request("/events?n=100000&ms=20&size=500"))
+    server.until(lambda s: s["closed"]["client_gone"] == 1)
+    stats = server.stats()
+    assert stats["max_queued"] < 65536 and stats["refused"]["slow"] == 0  # it is the kernel that gave up
+    sock.close()
+
+
 # ---- TLS ----
 
 
