@@ -373,6 +373,64 @@ def test_a_tokenizer_from_a_path_is_each_gateways_own(make_port):
     assert code is grpc.StatusCode.FAILED_PRECONDITION and "comes from a path" in text
 
 
+# --- both sides ours -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make_probe():
+    made = []
+
+    def make(port, sim, *args, ident="gw-a"):
+        address = port.gateway.wait_for(r'"msg":"peers listening","address":"([\d.:]+)"')[1]
+        made.append(owners.engines.Probe(address, f"id={ident}", f"endpoint={ENGINE},{sim.address}", *args))
+        return made[-1]
+
+    yield make
+    for probe in made:
+        try:
+            probe.finish()
+        finally:
+            probe.close()
+
+
+def test_our_own_client(make_port, make_probe, smollm2_zip, tmp_path):
+    sim, port = make_port("--tokenizer-zip", smollm2_zip, "--eos", "2", "--itl-ms", 2, path=None, vocab=49152)
+    probe = make_probe(port, sim)
+    assert probe.ask("health")["code"] == "OK"
+    info = probe.ask("info")
+    assert (info["code"], info["vocab_size"], info["eos"]) == ("OK", 49152, [2]) and info["text_fingerprint"]
+    assert probe.ask("loads")["code"] == "OK"
+    probe.do(f"tokenizer {tmp_path / 'zip'}")
+    assert probe.expect(event="tokenizer")["code"] == "OK" and (tmp_path / "zip").read_bytes() == smollm2_zip.read_bytes()
+    deltas, done = probe.generate("a", "ids=1,5,7 max_tokens=9 temperature=0 logprobs=2 prompt_logprobs=0 request_id=from-us")
+    assert (done["code"], done["tokens"]) == ("OK", 9) and deltas[-1]["finish"] == "length"
+    assert [len(p["top"]) for d in deltas for p in d.get("logprobs", ())] == [2] * 9
+    probe.do("start b ids=1 max_tokens=100000 request_id=left cancel_after=3")
+    sim.wait_event("cancelled", "left")
+    probe.do("start c ids=1 max_tokens=100000 request_id=died")
+    probe.expect(event="delta", id="c")
+    sim.kill()
+    assert probe.end("c")["code"] == "UNAVAILABLE"
+    _, done = probe.generate("d", "ids=1")
+    assert (done["code"], done["retryable"], done["reason"]) == ("UNAVAILABLE", True, "down")
+    assert done["message"].startswith("gateway `gw-a`: ") and sim.address in done["message"]
+    wait_until(lambda: probe.ask("health")["code"] == "UNAVAILABLE", "the owner has found out")
+    idle(port)
+
+
+def test_our_own_client_with_certificates(start, qwen3_path, tls, make_probe):
+    sim = start(Sim, "--vocab", QWEN3_TOKENS)
+    operator = start(Operator, manifest(engine("e", sim.port, path=qwen3_path)), "--tls-dir", tls.gateway("127.0.0.1"))
+    port = Port(controlled(start, operator, "gw-a", "--tls-dir", tls.gateway("gw-a"), own=["default/e"]))
+    mine = f"tls={tls.gateway('gw-b')}"
+    assert make_probe(port, sim, mine).generate("a", "ids=1 max_tokens=5")[1]["tokens"] == 5
+    _, done = make_probe(port, sim, mine, ident="gw-c").generate("a", "ids=1")  # the one that is there has another name
+    assert (done["code"], done["retryable"]) == ("UNAVAILABLE", True) and "gw-c" in done["message"]
+    _, done = make_probe(port, sim).generate("a", "ids=1")
+    assert (done["code"], done["retryable"]) == ("UNAVAILABLE", True)
+    assert len(sim.events("start")) == 1
+
+
 # --- who may call --------------------------------------------------------------------------------------------------
 
 
