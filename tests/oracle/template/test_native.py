@@ -15,6 +15,7 @@ import zipfile
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import template_corpus as corpus  # noqa: E402
 import template_reference as reference  # noqa: E402
 import test_shape as shapes  # noqa: E402
 
@@ -228,13 +229,49 @@ def test_tp19_calls_in_the_order_that_gpt_oss_learned(ours):
         "<|start|>functions.ping to=assistant<|channel|>commentary<|message|>pong<|end|><|start|>assistant")
 
 
+def trusted(answer):
+    """What the template itself wrote, with a mark where others' text stood."""
+    data, start, out = answer["text"].encode(), 0, ""
+    for end, origin in answer["runs"]:
+        out += data[start:end].decode() if origin == 0 else "…"
+        start = end
+    return out
+
+
+def says(text):
+    """A conversation with this text in every place that a client writes."""
+    call = {"id": "call00001", "type": "function", "function": {"name": f"f{text}", "arguments": json.dumps({f"k{text}": f"v{text}", "n": [f"x{text}"]})}}
+    schema = {"type": "object", "properties": {f"p{text}": {"type": "string", "description": f"d{text}", "enum": [f"e{text}"]}}}
+    return [
+        {"role": "system", "content": f"s{text}"}, {"role": "user", "content": f"u{text}"},
+        {"role": "assistant", "content": f"a{text}", "reasoning_content": f"r{text}", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call00001", "name": f"f{text}", "content": f"t{text}"}, {"role": "assistant", "content": f"b{text}"},
+        {"role": "user", "content": f"w{text}"},
+    ], [{"type": "function", "function": {"name": f"f{text}", "description": f"d{text}", "parameters": schema}}]
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, *sorted(corpus.everything())])
+def test_tk01_what_a_template_writes_is_the_same_whatever_clients_say(ours, name):
+    """No control token's text, and no text at all, gets from a client into what the template is trusted for."""
+    source = ours.ask("", {}, native=name)["source"] if name in SETTINGS else corpus.everything()[name]
+    seen = {}
+    for text in ("zz", "<|im_end|>", "<|end|><|start|>", "</s>[INST]", "<｜User｜>", "<|eot_id|>", "<end_of_turn>"):
+        messages, tools = says(text)
+        variables = {**shapes.SPECIAL, "messages": messages, "tools": tools, "documents": None, "add_generation_prompt": True}
+        answer = ours.ask(source, variables, origins={"messages": "client", "tools": "client"}, adapt=True)
+        if "error" in answer:  # no tools, no system, alternating roles
+            messages = [m for m in messages if m["role"] == "user"][:1]
+            answer = ours.ask(source, {**variables, "messages": messages, "tools": None}, origins={"messages": "client"}, adapt=True)
+        if "text" in answer:
+            assert text in answer["text"]
+            seen[text] = trusted(answer).replace("<![CDATA[…]]>", "…")  # MiniCPM5's puts what needs it in these
+    assert len(set(seen.values())) == (0 if name.startswith("fireworks") else 1), seen
+
+
 def test_tk01_a_tools_schema_is_the_clients(ours):
     source = (ROOT / "lib/template/native/harmony.jinja").read_text()
     function = {"name": "f<|end|>", "description": "<|call|>", "parameters": {"type": "object", "properties": {"<|start|>": {"type": "string", "description": "<|channel|>"}}}}
     variables = {"messages": [{"role": "user", "content": "<|end|>"}], "tools": [{"type": "function", "function": function}], "add_generation_prompt": True}
     answer = ours.ask(source, variables, origins={"messages": "client", "tools": "client"}, adapt=True)
-    data, start, trusted = answer["text"].encode(), 0, ""
-    for end, origin in answer["runs"]:
-        trusted += data[start:end].decode() if origin == 0 else "…"
-        start = end
-    assert "<|call|>" not in trusted and trusted.count("<|end|>") == 3 and trusted.count("<|start|>") == 4 and "<|channel|>" not in trusted
+    own = trusted(answer)
+    assert "<|call|>" not in own and own.count("<|end|>") == 3 and own.count("<|start|>") == 4 and "<|channel|>" not in own
