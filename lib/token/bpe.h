@@ -93,7 +93,8 @@ struct kp_bpe {
 	uint32_t n_merges;
 	struct kp_partners *partners; /* by id */
 	kp_id first_product; /* where the merge of rank r gives token first_product + r, for all r; else KP_BPE_NO_ID */
-	kp_id *product;      /* by rank; NULL when first_product says it */
+	kp_id *product; /* by rank; NULL when first_product says it */
+	bool by_product; /* set before kp_bpe_create: all merges that give one token have its id as their rank */
 	uint32_t *byte_pair; /* rank by two bytes, 256 * 256 */
 	kp_id gap; /* stands for a byte that is no token: merges with nothing, gives no id. One past the last id */
 	kp_id byte_id[256];

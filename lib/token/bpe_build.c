@@ -102,7 +102,7 @@ static int make_pairs(
 	b->line = (struct kp_pair_line *)(((uintptr_t)b->line_block + 63) & ~(uintptr_t)63);
 	memset(b->line, 0, bytes);
 	for (uint32_t i = 0; i < b->n_merges; i++) {
-		if (put_pair(b, &m[i], i, keep_last, err)) {
+		if (put_pair(b, &m[i], b->by_product ? m[i].product : i, keep_last, err)) {
 			return -1;
 		}
 	}
@@ -134,7 +134,10 @@ static int make_byte_pairs(struct kp_bpe *b, const struct kp_merge *m, struct kp
 	for (size_t i = 0; i < 65536; i++) {
 		b->byte_pair[i] = kp_bpe_rank(b, b->byte_id[i >> 8], b->byte_id[i & 255]);
 	}
-	b->first_product = b->n_merges ? m[0].product : 0;
+	b->first_product = b->n_merges && !b->by_product ? m[0].product : 0;
+	if (b->by_product) {
+		return 0;
+	}
 	uint32_t i = 0;
 	while (i < b->n_merges && m[i].product == b->first_product + i) {
 		i++;
@@ -171,6 +174,7 @@ static int begin(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge
 	bool keep_last, bool drop_gaps, struct kp_err *err)
 {
 	*b = (struct kp_bpe){ .vocab = vocab,
+		.by_product = b->by_product,
 		.drop_gaps = drop_gaps,
 		.n_merges = (uint32_t)n,
 		.gap = (kp_id)vocab->n };
@@ -189,11 +193,27 @@ static int begin(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge
 		       : 0;
 }
 
+/* Characters that merges may start from whole; none where ranks are not places in `merges`. */
+static int find_chars(struct kp_bpe *b, const struct kp_merge *merges, struct kp_err *err)
+{
+	enum { POINTS = 1 << 16 };
+	if (!b->by_product) {
+		return kp_bpe_find_chars(b, merges, err);
+	}
+	b->char_index = kp_try_malloc(POINTS * sizeof(*b->char_index));
+	b->chars = kp_xcalloc(1, sizeof(*b->chars));
+	if (!b->char_index) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
+	}
+	memset(b->char_index, 0, POINTS * sizeof(*b->char_index));
+	b->chars[0].id = KP_BPE_NO_ID;
+	return 0;
+}
+
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err)
 {
-	if (begin(b, vocab, merges, n, keep_last, drop_gaps, err) ||
-		kp_bpe_find_chars(b, merges, err)) {
+	if (begin(b, vocab, merges, n, keep_last, drop_gaps, err) || find_chars(b, merges, err)) {
 		return -1;
 	}
 	mark_self(b, vocab);

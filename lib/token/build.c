@@ -81,7 +81,7 @@ static int put_bytes(struct kp_build *b, kp_id id, kp_str text, uint8_t flags, s
 	}
 	struct kp_tok *tok = &b->t->vocab.tok[id];
 	size_t at = b->blob.n;
-	if (b->text) {
+	if (b->text || b->raw) {
 		kp_buf_add(&b->blob, text);
 		flags |= flags & KP_TOK_ADDED ? 0 : KP_TOK_WORD;
 	} else if (kp_bytelevel_decode(&b->alphabet, text, &b->blob)) {
@@ -124,7 +124,7 @@ int kp_build_index(struct kp_build *b, struct kp_err *err)
 kp_id kp_build_find(struct kp_build *b, kp_str text)
 {
 	kp_buf_reset(&b->pair);
-	if (b->text) {
+	if (b->text || b->raw) {
 		kp_id id = kp_vocab_find(&b->t->vocab, text);
 		return id == KP_BPE_NO_ID ? KP_NO_ID : id;
 	}
@@ -372,6 +372,7 @@ static int check_ids(const struct kp_tokenizer *t, const kp_id *ids, size_t n, s
 static int finish_bytes(struct kp_build *b, struct kp_err *err)
 {
 	struct kp_tokenizer *t = b->t;
+	t->bpe.by_product = b->by_product;
 	return kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last,
 		       b->drop_gaps, err) ||
 			       kp_words_create(&t->words, &t->vocab,

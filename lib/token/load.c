@@ -57,13 +57,23 @@ int kp_tokenizer_from_files(const struct kp_tokenizer_file *files, size_t n,
 		.config = pick(files, n, KP_S("tokenizer_config.json")),
 		.generation = pick(files, n, KP_S("generation_config.json")),
 		.chat_template = pick(files, n, KP_S("chat_template.jinja")) };
-	kp_str spm = pick(files, n, KP_S("tokenizer.model"));
+	kp_str spm = pick(files, n, KP_S("tokenizer.model")),
+	       tekken = pick(files, n, KP_S("tekken.json"));
+	if (!hf.tokenizer.p && tekken.p) {
+		return kp_load_tekken(&hf, tekken, ret, err);
+	}
 	if (!hf.tokenizer.p && spm.p) {
 		return kp_load_spm(spm, &hf, ret, err);
 	}
+	for (size_t i = 0; !hf.tokenizer.p && i < n; i++) {
+		if (kp_tiktoken_is(files[i].name)) {
+			return kp_load_tiktoken(
+				&hf, base_name(files[i].name), files[i].bytes, ret, err);
+		}
+	}
 	if (!hf.tokenizer.p) {
 		return kp_err_set(err, KP_NOT_FOUND,
-			"load tokenizer: neither `tokenizer.json`, `tokenizer.model` nor a GGUF among %zu files",
+			"load tokenizer: no `tokenizer.json`, `tekken.json`, `tokenizer.model`, .tiktoken or GGUF among %zu files",
 			n);
 	}
 	return kp_load_hf(&hf, ret, err);
@@ -100,7 +110,7 @@ static int map_file(const char *dir, const char *name, struct kp_mapping *ret, s
 static int from_directory(const char *path, struct kp_tokenizer **ret, struct kp_err *err)
 {
 	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
-		"generation_config.json", "chat_template.jinja", "tokenizer.model" };
+		"generation_config.json", "chat_template.jinja", "tokenizer.model", "tekken.json" };
 	struct kp_mapping m[KP_LEN(names)] = { 0 };
 	struct kp_tokenizer_file files[KP_LEN(names)];
 	size_t n = 0;
@@ -135,7 +145,9 @@ int kp_tokenizer_from_path(const char *path, struct kp_tokenizer **ret, struct k
 	if (kp_fs_map(path, SIZE_MAX, &m, err)) {
 		return -1;
 	}
-	int r = kp_tokenizer_from_gguf(m.bytes, ret, err);
+	struct kp_tokenizer_file file = { .name = kp_str_c(path), .bytes = m.bytes };
+	int r = kp_tiktoken_is(file.name) ? kp_tokenizer_from_files(&file, 1, ret, err)
+					  : kp_tokenizer_from_gguf(m.bytes, ret, err);
 	kp_fs_unmap(&m);
 	return r ? kp_err_wrap(err, "load tokenizer `%s`", path) : 0;
 }

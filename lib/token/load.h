@@ -16,11 +16,17 @@ int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena 
 struct kp_hf_files {
 	kp_str tokenizer, config, generation, chat_template;
 };
-/* Base64 with or without padding. */
-int kp_hf_base64(kp_str text, struct kp_arena *a, kp_str *ret, struct kp_err *err) KP_MUST_USE;
+/* Appends what base64, padded or not, stands for. */
+int kp_token_base64(kp_str text, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 /* A SentencePiece model, with its companions. */
 int kp_load_spm(kp_str model, const struct kp_hf_files *files, struct kp_tokenizer **ret,
 	struct kp_err *err) KP_MUST_USE;
+/* Mistral's tekken.json; a tiktoken file, told by its name. */
+int kp_load_tekken(const struct kp_hf_files *files, kp_str text, struct kp_tokenizer **ret,
+	struct kp_err *err) KP_MUST_USE;
+bool kp_tiktoken_is(kp_str name);
+int kp_load_tiktoken(const struct kp_hf_files *files, kp_str name, kp_str text,
+	struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 int kp_load_hf(
 	const struct kp_hf_files *files, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 

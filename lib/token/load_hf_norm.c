@@ -38,39 +38,6 @@ static int bert(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
 	return 0;
 }
 
-static int base64_digit(char c)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *p = c ? strchr(digits, c) : NULL;
-	return p ? (int)(p - digits) : -1;
-}
-
-int kp_hf_base64(kp_str text, struct kp_arena *a, kp_str *ret, struct kp_err *err)
-{
-	while (text.n && text.p[text.n - 1] == '=') {
-		text.n--;
-	}
-	char *out = kp_arena_alloc(a, text.n / 4 * 3 + 4);
-	if (!out) {
-		return kp_arena_full(err, "base64");
-	}
-	uint32_t bits = 0;
-	size_t n = 0;
-	for (size_t i = 0; i < text.n; i++) {
-		int digit = base64_digit(text.p[i]);
-		if (digit < 0) {
-			return kp_err_set(err, KP_INVALID_ARGUMENT, "read base64: byte `%zu`", i);
-		}
-		bits = bits << 6 | (uint32_t)digit;
-		if (i % 4) {
-			out[n++] = (char)(bits >> (6 - 2 * (i % 4)));
-		}
-	}
-	*ret = kp_str_n(out, n);
-	return 0;
-}
-
 static int precompiled(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
 {
 	struct kp_norm_step step = { .kind = KP_NORM_CHARSMAP };
@@ -78,7 +45,10 @@ static int precompiled(struct kp_hf *h, const struct kp_jv *v, struct kp_err *er
 	if (!text.p) {
 		return kp_hf_refuse(err, "normalizer", KP_S("Precompiled without its map"));
 	}
-	return kp_hf_base64(text, h->b.t->arena, &blob, err) ||
+	KP_AUTO(buf) struct kp_buf bytes;
+	kp_buf_init(&bytes, KP_TOKEN_MAX_INPUT);
+	return kp_token_base64(text, &bytes, err) ||
+			       kp_arena_dup(h->b.t->arena, kp_buf_str(&bytes), &blob, err) ||
 			       kp_charsmap_init(&step.map, blob, err) || add(h, step, err)
 		       ? -1
 		       : 0;

@@ -5,6 +5,27 @@
 
 enum { DEPTH_MAX = 16 };
 
+int kp_token_base64(kp_str text, struct kp_buf *out, struct kp_err *err)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	uint32_t bits = 0;
+	while (text.n && text.p[text.n - 1] == '=') {
+		text.n--;
+	}
+	for (size_t i = 0; i < text.n; i++) {
+		const char *p = text.p[i] ? strchr(digits, text.p[i]) : NULL;
+		if (!p) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT, "read base64: byte `%zu`", i);
+		}
+		bits = bits << 6 | (uint32_t)(p - digits);
+		if (i % 4) {
+			kp_buf_addc(out, (char)(bits >> (6 - 2 * (i % 4))));
+		}
+	}
+	return kp_buf_finish(out, "decoded base64", err);
+}
+
 int kp_hf_refuse(struct kp_err *err, const char *what, kp_str name)
 {
 	return kp_err_set(err, KP_UNIMPLEMENTED, "load tokenizer.json: %s `%" KP_FMT "`", what,

@@ -371,13 +371,13 @@ static void zip_lies(void **state)
 	struct zip z;
 	zip_init(&z);
 	zip_refused(&z,
-		"load tokenizer: neither `tokenizer.json`, `tokenizer.model` nor a GGUF among 0 files");
+		"load tokenizer: no `tokenizer.json`, `tekken.json`, `tokenizer.model`, .tiktoken or GGUF among 0 files");
 	zip_init(&z);
 	zip_add(&z, "x", KP_S("abc"), false);
 	z.out.p[14] ^=
 		1; /* only the directory's checksum counts, so the local one may say anything */
 	zip_refused(&z,
-		"load tokenizer: neither `tokenizer.json`, `tokenizer.model` nor a GGUF among 1 files");
+		"load tokenizer: no `tokenizer.json`, `tekken.json`, `tokenizer.model`, .tiktoken or GGUF among 1 files");
 	zip_init(&z);
 	zip_add(&z, "x", KP_S("abc"), false);
 	z.directory.p[16] ^= 1;
