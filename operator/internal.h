@@ -22,7 +22,8 @@ struct kp_operator {
 	struct kp_status_listener *listener;
 	struct kp_map since; /* of what is shown: since when it is so, see report.c */
 	uint64_t n_shown;
-	int64_t started_wall_ns, next_plan_ns, next_show_ns;
+	int64_t started_wall_ns;
+	int64_t next_plan_ns, next_gateways_ns, next_show_ns; /* not before */
 	struct kp_timer replan, show;
 	uv_poll_t signals;
 	int signal_fd;

@@ -1,7 +1,11 @@
 /* DESIGN: two things are put off so that much that happens together is done once: planning, at most
    every PLAN_INTERVAL_NS, and showing, at most every SHOW_INTERVAL_NS; where there is so much of
    everything that they take long, less often, so that the loop is free for the gateways. A plan that
-   cannot be made changes nothing; the last one stays. */
+   cannot be made changes nothing; the last one stays.
+
+   A program costs up to 50 us for each gateway that it is sent to, and when many gateways come at once
+   each plan would be sent to all that came before. So what gateways cause waits PLAN_GATEWAY_NS for
+   each of them (ten: 50 ms, a thousand: half a second); what people change does not. */
 #include "operator/internal.h"
 
 #include "base/process.h"
@@ -10,6 +14,7 @@
 #include <unistd.h>
 
 #define PLAN_INTERVAL_NS (50 * KP_NS_PER_MS)
+#define PLAN_GATEWAY_NS  (KP_NS_PER_MS / 2)
 #define SHOW_INTERVAL_NS (500 * KP_NS_PER_MS)
 enum { PLAN_PART = 4, SHOW_PART = 20 }; /* of the time, the one part that each may take */
 
@@ -46,10 +51,10 @@ static void replan_at(struct kp_operator *o, int64_t at_ns)
 	}
 }
 
-static void replan(void *ctx)
+static void on_gateways(void *ctx)
 {
 	struct kp_operator *o = ctx;
-	replan_at(o, kp_loop_now(o->loop));
+	replan_at(o, KP_MAX(kp_loop_now(o->loop), o->next_gateways_ns));
 }
 
 static void on_replan(struct kp_timer *t)
@@ -67,6 +72,7 @@ static void on_replan(struct kp_timer *t)
 	kp_histogram_observe(o->plan_seconds, (double)took / 1e9);
 	kp_counter_add(r < 0 ? o->plans_failed : o->plans_made, 1);
 	o->next_plan_ns = begin + KP_MAX(PLAN_INTERVAL_NS, took * PLAN_PART);
+	o->next_gateways_ns = begin + (int64_t)n * PLAN_GATEWAY_NS;
 	o->plan_error = err;
 	if (r < 0) {
 		kp_log(KP_LOG_ERROR, "cannot plan, the last plan stays", kp_f_err(&err));
@@ -95,7 +101,7 @@ static void on_accepted(void *ctx)
 	struct kp_operator *o = ctx;
 	kp_intent_destroy(o->intent);
 	o->intent = kp_steal(o->checked);
-	replan(o);
+	replan_at(o, kp_loop_now(o->loop));
 	show(o);
 }
 
@@ -130,7 +136,7 @@ static int start_service(struct kp_operator *o, struct kp_err *err)
 		.state_dir = o->config.state_dir,
 		.id = o->config.id,
 		.metrics = o->metrics,
-		.changed = replan,
+		.changed = on_gateways,
 		.shown = show,
 		.ctx = o };
 	if (kp_epoch_start(o->config.state_dir, kp_wall_ns(), &opts.epoch, err) ||

@@ -9,7 +9,7 @@
 #include "rpc/rpc.h"
 
 enum {
-	KP_PROGRAMS_KEPT = 8,              /* of a namespace, at most */
+	KP_PROGRAMS_KEPT = 32,             /* of a namespace, at most */
 	KP_PROGRAMS_KEPT_BYTES = 32 << 20, /* together */
 };
 
