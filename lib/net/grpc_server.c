@@ -17,8 +17,8 @@
 
 enum {
 	MAX_TRAILERS = 16,
-	RESERVE_MAX = 256 << 10, /* room made for a message before its bytes are there */
-	SMALL_MESSAGE = 256,     /* copied once more, which costs less than a second write */
+	RESERVE_MAX = 16 << 10, /* room made for a message before its bytes are there */
+	SMALL_MESSAGE = 256,    /* copied once more, which costs less than a second write */
 };
 
 struct kp_grpc_server {
