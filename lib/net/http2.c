@@ -155,8 +155,9 @@ static int start_request(struct kp_http2 *h, int32_t id, bool no_body)
 	h->n_streams++;
 	nghttp2_session_set_stream_user_data(h->ng, id, s);
 	kp_http_count(&hc->server->counters.http2_requests, 1);
-	kp_http_conn_arm(hc, s->body_ns + KP_MIN(hc->server->limits.body_timeout_ns,
-						  hc->server->limits.write_timeout_ns));
+	const struct kp_http_limits *l = &hc->server->limits;
+	int64_t writes_ns = KP_MIN(l->write_timeout_ns, l->stream_timeout_ns);
+	kp_http_conn_arm(hc, s->body_ns + KP_MIN(l->body_timeout_ns, writes_ns));
 	if (r.status) {
 		kp_stream_refuse(s, r.status, r.why, KP_STREAM_PROTOCOL);
 		return 0;
@@ -401,9 +402,9 @@ static void drain(struct kp_http_conn *hc)
 static int64_t check_stream(struct kp_http2 *h, struct kp_stream *s, int64_t now)
 {
 	const struct kp_http_limits *l = &h->hc->server->limits;
-	int64_t next = now + l->write_timeout_ns;
+	int64_t next = now + l->stream_timeout_ns;
 	if (kp_http2_out_left(s) > 0) {
-		int64_t at = s->progress_ns + l->write_timeout_ns;
+		int64_t at = s->progress_ns + l->stream_timeout_ns;
 		if (at <= now) {
 			kp_http_count(&h->hc->server->counters.refused[KP_HTTP_REFUSED_SLOW], 1);
 			kp_stream_close(s, KP_STREAM_TIMEOUT);

@@ -384,6 +384,7 @@ static struct kp_http_limits with_defaults(const struct kp_http_limits *given)
 	DEFAULT(body_timeout_ns, 30 * KP_NS_PER_S);
 	DEFAULT(idle_timeout_ns, 75 * KP_NS_PER_S);
 	DEFAULT(write_timeout_ns, 60 * KP_NS_PER_S);
+	DEFAULT(stream_timeout_ns, l.write_timeout_ns);
 	DEFAULT(max_connections, 20000);
 	DEFAULT(max_streams, 256);
 	DEFAULT(high_water, 256 << 10);

@@ -50,6 +50,7 @@ struct kp_http_limits { /* 0 = the default in parentheses */
 	int64_t body_timeout_ns; /* (30 s) without a byte of an unfinished body; 408 */
 	int64_t idle_timeout_ns; /* (75 s) between requests */
 	int64_t write_timeout_ns; /* (60 s) a client that takes nothing while bytes are queued, here or in the kernel */
+	int64_t stream_timeout_ns; /* (write_timeout_ns) the same of one HTTP/2 stream whose connection takes what others send */
 	unsigned max_connections;     /* (20,000) per server; beyond: accepted and closed */
 	unsigned max_streams;         /* (256) per HTTP/2 connection */
 	size_t high_water, low_water; /* (256 KiB, 64 KiB) of kp_stream_queued */

@@ -2,7 +2,7 @@
    Prints "port N" when it listens and ends, everything closed, when its standard input ends (a leak then shows under ASan).
 
    Options: listen (127.0.0.1:0), cert, key, ca (PEM; ca: client certificates are demanded), and by the names of struct kp_http_limits: max_head_bytes, max_target_bytes,
-   max_headers, max_body_bytes, head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms, max_connections, max_streams, high_water, low_water.
+   max_headers, max_body_bytes, head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms, stream_timeout_ms, max_connections, max_streams, high_water, low_water.
 
    GET  /hello                     "hello\n"
    any  /request                   what the handler got, as JSON: {"method","target","path","query","authority","scheme","version","length","headers":[[n,v]...],"body_bytes","body_hash"}
@@ -381,6 +381,7 @@ static bool set_limit(kp_str name, uint64_t v)
 		{ "body_timeout_ms", NULL, NULL, &limits.body_timeout_ns },
 		{ "idle_timeout_ms", NULL, NULL, &limits.idle_timeout_ns },
 		{ "write_timeout_ms", NULL, NULL, &limits.write_timeout_ns },
+		{ "stream_timeout_ms", NULL, NULL, &limits.stream_timeout_ns },
 		{ "max_connections", NULL, &limits.max_connections, NULL },
 		{ "max_streams", NULL, &limits.max_streams, NULL },
 		{ "high_water", &limits.high_water, NULL, NULL },

@@ -262,6 +262,19 @@ def test_client_that_opens_no_window(make_server):
     assert client.response(client.start("/hello", "HEAD")).status == 200
 
 
+def test_a_stream_may_wait_longer_than_its_connection(make_server):
+    """For clients that hold back one stream of many on purpose."""
+    server = make_server(write_timeout_ms=300, stream_timeout_ms=1500)
+    client = Client2(server, settings={h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    client.auto_window = False
+    begun = time.monotonic()
+    stream = client.start("/flow?bytes=100000000")
+    client.wait(h2.events.ResponseReceived, stream)
+    assert client.wait(h2.events.StreamReset, stream).error_code == Codes.CANCEL
+    assert time.monotonic() - begun > 1.4
+    assert client.response(client.start("/hello", "HEAD")).status == 200
+
+
 def test_window_opened_byte_by_byte(server):
     client = Client2(server, settings={h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1})
     client.auto_window = False
