@@ -108,9 +108,10 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	struct kp_endpoint *e = let_lane_go(f);
 	learn(f->s, e, &err);
 	/* Only what the engine certainly never took: a retry of anything else might make it twice. */
-	err.reason = !retryable || err.code == KP_OK     ? NULL
+	err.reason = !retryable                          ? NULL
+		     : err.code == KP_UNAVAILABLE        ? KP_PEER_DOWN
 		     : err.code == KP_RESOURCE_EXHAUSTED ? KP_PEER_OVERLOADED
-							 : KP_PEER_DOWN;
+							 : NULL;
 	kp_peer_end(f->serving, &err, e);
 	count(f->s, result_of(&err));
 }
