@@ -3,8 +3,8 @@
    by all loops by reference; a component this code does not know is refused at load with its name,
    never approximated.
 
-   Formats: GGUF metadata (`tokenizer.ggml.*`) and Hugging Face `tokenizer.json`; model: byte-level
-   BPE. */
+   Formats: Hugging Face `tokenizer.json`, GGUF metadata (`tokenizer.ggml.*`), SentencePiece models, tekken.json, tiktoken
+   files; docs/tokenizers.md says which parts of them, and whose ids. */
 #ifndef KP_TOKEN_TOKENIZER_H
 #define KP_TOKEN_TOKENIZER_H
 
