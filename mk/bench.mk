@@ -53,3 +53,12 @@ bench-peer: all ## an engine reached through the gateway that owns it: CPU of bo
 	bench/peer/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
 bench: bench-peer
 .PHONY: bench-peer
+
+$(B)/bin/control-gateways: $(B)/obj/bench/control/gateways.o $(call libs_of,control)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,control) -lm
+
+bench-control: all $(B)/bin/control-gateways ## one operator with 1,000 gateways: time, CPU, memory and bytes, beside Python's gRPC (minutes)
+	$(shell hack/venv)/bin/python bench/control/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
+bench: bench-control
+.PHONY: bench-control

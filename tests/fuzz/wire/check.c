@@ -38,10 +38,9 @@ static void read_strings(const ProtobufCMessage *m)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct kp_wire_limits limits = KP_WIRE_LIMITS,
-				    again = { .max_bytes = 64 << 20,
-					    .max_fields = 1 << 20,
-					    .max_depth = limits.max_depth };
+	const struct kp_wire_limits limits = KP_WIRE_LIMITS, again = {
+		.max_bytes = 64 << 20, .max_fields = 1 << 20, .max_depth = limits.max_depth
+	};
 	struct kp_err err = KP_ERR_INIT;
 	if (size == 0) {
 		return 0;

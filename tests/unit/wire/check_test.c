@@ -10,7 +10,8 @@
 
 static const ProtobufCMessageDescriptor *const operator_message =
 	&kelpie__control__v1__operator_message__descriptor;
-static const ProtobufCMessageDescriptor *const endpoint = &kelpie__control__v1__endpoint__descriptor;
+static const ProtobufCMessageDescriptor *const endpoint =
+	&kelpie__control__v1__endpoint__descriptor;
 static const ProtobufCMessageDescriptor *const chunk =
 	&sglang__grpc__scheduler__generate_stream_chunk__descriptor;
 static const ProtobufCMessageDescriptor *const logprobs =
@@ -22,19 +23,19 @@ static int check(const ProtobufCMessageDescriptor *d, kp_str bytes,
 	*err = KP_ERR_INIT;
 	return kp_wire_check(d, bytes, limits, err);
 }
-#define assert_taken(d, bytes)                                                        \
-	do {                                                                          \
-		struct kp_err err_;                                                   \
-		int r_ = check((d), (bytes), &KP_WIRE_LIMITS, &err_);                 \
-		assert_string_equal(err_.msg, "");                                    \
-		assert_int_equal(r_, 0);                                              \
+#define assert_taken(d, bytes)                                        \
+	do {                                                          \
+		struct kp_err err_;                                   \
+		int r_ = check((d), (bytes), &KP_WIRE_LIMITS, &err_); \
+		assert_string_equal(err_.msg, "");                    \
+		assert_int_equal(r_, 0);                              \
 	} while (0)
-#define assert_refused(d, bytes, want)                                                \
-	do {                                                                          \
-		struct kp_err err_;                                                   \
-		assert_int_equal(check((d), (bytes), &KP_WIRE_LIMITS, &err_), -1);    \
-		assert_int_equal(err_.code, KP_INTERNAL);                             \
-		assert_string_equal(err_.msg, (want));                                \
+#define assert_refused(d, bytes, want)                                             \
+	do {                                                                       \
+		struct kp_err err_;                                                \
+		assert_int_equal(check((d), (bytes), &KP_WIRE_LIMITS, &err_), -1); \
+		assert_int_equal(err_.code, KP_INTERNAL);                          \
+		assert_string_equal(err_.msg, (want));                             \
 	} while (0)
 
 static void test_taken(void **state)
@@ -43,13 +44,14 @@ static void test_taken(void **state)
 	assert_taken(endpoint, KP_STR_NULL);
 	assert_taken(endpoint, BYTES(0x0a, 0x01, 'e', 0x10, 0x05));
 	assert_taken(endpoint, BYTES(0x0a, 0x03, 0xe2, 0x82, 0xac)); /* a euro sign */
-	assert_taken(endpoint, BYTES(0x0a, 0x00, 0x0a, 0x00));       /* twice: the last one counts */
+	assert_taken(endpoint, BYTES(0x0a, 0x00, 0x0a, 0x00)); /* twice: the last one counts */
 	/* What is not known is passed over: a string that is none, a message that is none. */
 	assert_taken(endpoint, BYTES(0x7a, 0x02, 0xff, 0x00));
 	assert_taken(endpoint, BYTES(0xfa, 0x01, 0x01, 0x0b));
 	/* Lists in both encodings, mixed. */
 	assert_taken(chunk, BYTES(0x0a, 0x02, 0x01, 0x02, 0x08, 0x03, 0x0a, 0x00));
-	assert_taken(logprobs, BYTES(0x0a, 0x08, 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0x0d, 0, 0, 0, 0));
+	assert_taken(
+		logprobs, BYTES(0x0a, 0x08, 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0x0d, 0, 0, 0, 0));
 }
 
 static void test_refused(void **state)
@@ -61,9 +63,11 @@ static void test_refused(void **state)
 	assert_refused(endpoint, BYTES(0x0b, 0x0c), bad); /* a group */
 	assert_refused(endpoint, BYTES(0x00, 0x00), bad);
 	assert_refused(endpoint, BYTES(0x10, 0x80), bad);
-	assert_refused(endpoint, BYTES(0x7a, 0x05, 0x00), bad); /* unknown, and longer than the rest */
-	assert_refused(endpoint, BYTES(0x08, 0x01), type);      /* a number for a string */
-	assert_refused(endpoint, BYTES(0x12, 0x01, 0x01), type); /* the other way: `index` is no list */
+	assert_refused(
+		endpoint, BYTES(0x7a, 0x05, 0x00), bad);   /* unknown, and longer than the rest */
+	assert_refused(endpoint, BYTES(0x08, 0x01), type); /* a number for a string */
+	assert_refused(
+		endpoint, BYTES(0x12, 0x01, 0x01), type); /* the other way: `index` is no list */
 	assert_refused(endpoint, BYTES(0x15, 1, 2, 3, 4), type);
 	assert_refused(endpoint, BYTES(0x0a, 0x02, 0xc3, 0x28),
 		"read `kelpie.control.v1.Endpoint`: a string is not valid UTF-8");
@@ -89,12 +93,12 @@ static void test_packed_refused(void **state)
 
 /* --- limits --- */
 
-#define assert_over(d, bytes, limits, want)                                           \
-	do {                                                                          \
-		struct kp_err err_;                                                   \
-		assert_int_equal(check((d), (bytes), (limits), &err_), -1);           \
-		assert_int_equal(err_.code, KP_RESOURCE_EXHAUSTED);                   \
-		assert_string_equal(err_.msg, (want));                                \
+#define assert_over(d, bytes, limits, want)                                 \
+	do {                                                                \
+		struct kp_err err_;                                         \
+		assert_int_equal(check((d), (bytes), (limits), &err_), -1); \
+		assert_int_equal(err_.code, KP_RESOURCE_EXHAUSTED);         \
+		assert_string_equal(err_.msg, (want));                      \
 	} while (0)
 
 static void test_bytes(void **state)
@@ -187,7 +191,10 @@ static void test_unpack(void **state)
 	(void)state;
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 16);
 	struct kp_err err = KP_ERR_INIT;
-	char bytes[] = "\x0a\x06" "ns/one" "\x10\x07\x1a\x05" "h:123";
+	char bytes[] = "\x0a\x06"
+		       "ns/one"
+		       "\x10\x07\x1a\x05"
+		       "h:123";
 	Kelpie__Control__V1__Endpoint *e = kp_wire_unpack(
 		endpoint, kp_str_n(bytes, sizeof(bytes) - 1), &KP_WIRE_LIMITS, a, &err);
 	assert_non_null(e);

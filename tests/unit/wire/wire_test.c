@@ -90,18 +90,18 @@ static void test_malformed_fields(void **state)
 {
 	(void)state;
 	const kp_str cases[] = {
-		BYTES(0x00, 0x01),                                     /* number 0 */
-		BYTES(0x08),                                           /* no value */
-		BYTES(0x08, 0x80),                                     /* cut */
-		BYTES(0x80),                                           /* the key is cut */
-		BYTES(0x12, 0x03, 'h', 'i'),                           /* longer than what is there */
+		BYTES(0x00, 0x01),           /* number 0 */
+		BYTES(0x08),                 /* no value */
+		BYTES(0x08, 0x80),           /* cut */
+		BYTES(0x80),                 /* the key is cut */
+		BYTES(0x12, 0x03, 'h', 'i'), /* longer than what is there */
 		BYTES(0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 'x'),
-		BYTES(0x0b, 0x0c),                                     /* a group */
-		BYTES(0x0c),                                           /* its end */
-		BYTES(0x0e, 0x00), BYTES(0x0f, 0x00),                  /* types that are none */
-		BYTES(0x0d, 1, 2, 3),                                  /* 32 bits, cut */
-		BYTES(0x09, 1, 2, 3, 4, 5, 6, 7),                      /* 64 bits, cut */
-		BYTES(0x88, 0x80, 0x80, 0x80, 0x10, 0x01),             /* number 2^29 */
+		BYTES(0x0b, 0x0c),                         /* a group */
+		BYTES(0x0c),                               /* its end */
+		BYTES(0x0e, 0x00), BYTES(0x0f, 0x00),      /* types that are none */
+		BYTES(0x0d, 1, 2, 3),                      /* 32 bits, cut */
+		BYTES(0x09, 1, 2, 3, 4, 5, 6, 7),          /* 64 bits, cut */
+		BYTES(0x88, 0x80, 0x80, 0x80, 0x10, 0x01), /* number 2^29 */
 	};
 	for (size_t i = 0; i < KP_LEN(cases); i++) {
 		struct kp_wire w = kp_wire_of(cases[i]);
@@ -124,7 +124,8 @@ static kp_str packed(struct kp_arena *a, const uint32_t *ids, size_t n, uint32_t
 	m.token_ids = kp_unconst(ids);
 	m.n_token_ids = n;
 	m.prompt_tokens = prompt_tokens;
-	uint8_t *p = kp_arena_xalloc(a, sglang__grpc__scheduler__generate_stream_chunk__get_packed_size(&m) + 1);
+	uint8_t *p = kp_arena_xalloc(
+		a, sglang__grpc__scheduler__generate_stream_chunk__get_packed_size(&m) + 1);
 	return kp_str_n((char *)p, sglang__grpc__scheduler__generate_stream_chunk__pack(&m, p));
 }
 
@@ -140,7 +141,7 @@ static void test_packed_lists(void **state)
 		for (size_t i = 0; i < n; i++) { /* of every length, and where lengths change */
 			ids[i] = i % 2 ? (UINT32_C(1) << (i / 2 % 32)) - (uint32_t)(n % 2)
 				       : (uint32_t)(kp_rng_next(&rng) >>
-						 (32 + kp_rng_below(&rng, 32)));
+						    (32 + kp_rng_below(&rng, 32)));
 		}
 		kp_buf_init(&b, 1 << 16);
 		kp_wire_add_packed(&b, 1, ids, n);
