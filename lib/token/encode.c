@@ -77,7 +77,9 @@ static void miss_text(struct kp_span *e, const uint8_t *p, size_t n, struct kp_c
 	c->key = key;
 	if (ids->n <= 4) {
 		memset(c->id, 0, sizeof(c->id));
-		memcpy(c->id, ids->p, ids->n * sizeof(kp_id));
+		for (size_t i = 0; i < ids->n; i++) {
+			c->id[i] = ids->p[i];
+		}
 		c->id[0] |= (kp_id)ids->n << 24;
 	} else {
 		c->id[0] = (kp_id)KP_CACHE_FAR << 24;

@@ -154,7 +154,9 @@ void kp_cache_put_long(struct kp_token_scratch *s, unsigned slot, const uint8_t 
 	}
 	uint8_t *r = s->log + s->log_n;
 	memcpy(r, &head, sizeof(head));
-	memcpy(r + sizeof(head), ids, n_ids * sizeof(kp_id));
+	if (n_ids) {
+		memcpy(r + sizeof(head), ids, n_ids * sizeof(kp_id));
+	}
 	memcpy(r + sizeof(head) + n_ids * sizeof(kp_id), p, n);
 	uint32_t *place = &s->index[hash & s->index_mask];
 	if (*place) {
