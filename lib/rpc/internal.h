@@ -40,6 +40,8 @@ void kp_rpc_side_run(struct kp_rpc_side *side); /* starts the thread */
 void kp_rpc_op_back(struct kp_rpc_side *side, struct kp_rpc_op *op, bool ok);
 /* All calls are cancelled; waits until every operation has come back, and runs what is left of it. */
 void kp_rpc_side_fini(struct kp_rpc_side *side);
+/* Any thread: how often a server of this process failed to accept a connection. */
+unsigned kp_rpc_accept_failures(void);
 struct kp_addr;
 /* Cleartext is for this machine only. */
 int kp_rpc_check_address(const char *text, const struct kp_rpc_tls *tls, struct kp_addr *ret,

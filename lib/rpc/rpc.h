@@ -3,6 +3,9 @@
    the owner's loop, by message, and every function is called there. gRPC starts some threads more, now
    and later, with the signal mask of the loop's.
 
+   A server that could not accept a connection (no descriptor left) listens anew within two seconds, and
+   again until it can; its streams go on.
+
    A side that is gone without a word (stopped, cut off) is noticed after 5 seconds, by pings both ways.
 
    Messages are whole byte strings. A stream's queue of messages to send is bounded: what is beyond ends

@@ -10,6 +10,7 @@
 
 #include <grpc/support/log.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 enum {
@@ -22,10 +23,21 @@ enum {
 	METADATA_MAX = 16 << 10,
 };
 
+static atomic_uint accept_failures;
+
+unsigned kp_rpc_accept_failures(void)
+{
+	return atomic_load_explicit(&accept_failures, memory_order_relaxed);
+}
+
 /* gRPC's own log, on any thread. What it calls errors is mostly what a stranger's connection did, and
-   what happens to our streams comes as their status. */
+   what happens to our streams comes as their status; only that a server stopped listening is said nowhere
+   else. */
 static void on_log(gpr_log_func_args *args)
 {
+	if (kp_str_starts(kp_str_c(args->message), KP_S("Failed accept4"))) {
+		atomic_fetch_add_explicit(&accept_failures, 1, memory_order_relaxed);
+	}
 	kp_log(args->severity == GPR_LOG_SEVERITY_ERROR ? KP_LOG_INFO : KP_LOG_DEBUG, "gRPC",
 		kp_f_z("message", args->message), kp_f_z("file", args->file),
 		kp_f_int("line", args->line));

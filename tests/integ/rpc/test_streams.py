@@ -1,8 +1,11 @@
 """lib/rpc between two processes: the other side stopped, killed, not reading; many streams on one server."""
 
+import contextlib
 import os
 import pathlib
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -166,3 +169,28 @@ def test_quiet(pair):
     client.process.wait()
     server.expect(event="closed")
     assert server.end() == ""
+
+
+def test_no_descriptor_left(start):
+    """gRPC never accepts again after it could not once: streams that are there go on, and new ones come when there is room again."""
+    server = start("serve", "127.0.0.1:0")
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (48, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    client = start("talk", f"127.0.0.1:{server.port}")
+    client.say("open 1")
+    client.expect(event="message", bytes=5)
+    with contextlib.ExitStack() as strangers:
+        for _ in range(60):
+            strangers.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        client.say("open 1")
+        client.expect(event="closed", code="UNAVAILABLE", timeout=NOTICED)
+        client.say("send 100")
+        client.expect(event="message", bytes=100)
+    end = time.monotonic() + 2 * NOTICED
+    while client.stats()["open"] < 2:
+        assert time.monotonic() < end
+        client.say("open 1")
+        client.drain(0.5)
+    client.say("send 7")
+    client.expect(event="message", bytes=7)
+    client.expect(event="message", bytes=7)
+    assert "listening anew" in server.end()
