@@ -165,6 +165,18 @@ static size_t cluster_end(kp_str s, size_t at)
 	return s.n;
 }
 
+/* The reference forgets how many characters vanished at the begin: what comes first is aligned with the begin nevertheless. */
+static void copy(struct kp_norm_out *o, size_t from, size_t to)
+{
+	if (o->out->n == 0 && from && from < to) {
+		size_t len;
+		(void)kp_uc_get((const uint8_t *)o->s.p + from, &len);
+		kp_norm_put(o, from, from + len, kp_str_sub(o->s, from, from + len), 0);
+		from += len;
+	}
+	kp_norm_copy(o, from, to);
+}
+
 void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o)
 {
 	size_t done = 0, end, len, used;
@@ -173,21 +185,21 @@ void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o)
 		end = cluster_end(o->s, at);
 		if (end - at < CLUSTER_MAX &&
 			look_up(m, kp_str_sub(o->s, at, end), false, &to, &len)) {
-			kp_norm_copy(o, done, at);
-			kp_norm_put(o, at, end, to, at);
+			copy(o, done, at);
+			kp_norm_put(o, at, end, to, o->out->n ? at : 0);
 			done = end;
 			continue;
 		}
 		for (size_t i = at; i < end; i += len) {
 			(void)kp_uc_get((const uint8_t *)o->s.p + i, &len);
 			if (look_up(m, kp_str_sub(o->s, i, i + len), false, &to, &used)) {
-				kp_norm_copy(o, done, i);
-				kp_norm_put(o, i, i + len, to, i);
+				copy(o, done, i);
+				kp_norm_put(o, i, i + len, to, o->out->n ? i : 0);
 				done = i + len;
 			}
 		}
 	}
-	kp_norm_copy(o, done, o->s.n);
+	copy(o, done, o->s.n);
 }
 
 /* --- SentencePiece itself ------------------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include "token/span.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "token/unicode.h"
 
 #include <string.h>
 
@@ -247,7 +248,10 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 {
 	struct kp_origins o = *whole_text;
 	o.shift = at;
-	size_t first_n = s.n ? 1 : 0;
+	size_t first_n = 0;
+	if (at == 0 && s.n) {
+		(void)kp_uc_get((const uint8_t *)s.p, &first_n);
+	}
 	if (e->t->nfc ? !kp_nfc_quick(s) : e->t->norm.n != 0) {
 		if (normalize(e, &s, &o, &first_n)) {
 			e->failed = true;

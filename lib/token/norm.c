@@ -245,11 +245,21 @@ static int form(const struct kp_norm_step *st, struct kp_norm_out *o, struct kp_
 	for (size_t i = 0; i < w->n_change; i++) {
 		note(o, w->change[i]);
 	}
-	/* The first character of the result is aligned with the first one of the text; decomposed ones follow it. */
 	o->first = KP_MIN(o->first_in, o->s.n);
-	if (w->n_change && w->change[0].raw_at < o->first_in) {
-		o->first = w->change[0].at + (w->change[0].n ? 1 : 0);
+	if (w->n_change == 0 || w->change[0].raw_at >= o->first_in) {
+		return 0;
 	}
+	/* As many characters of the result are aligned with the begin as it has by itself. */
+	KP_AUTO(buf) struct kp_buf head;
+	kp_buf_init(&head, SIZE_MAX / 2);
+	if (kp_normalize((enum kp_form)st->kind, kp_str_sub(o->s, 0, o->first_in), w, &head, err)) {
+		return -1;
+	}
+	size_t n = kp_utf8_count(kp_buf_str(&head)), at = 0, len;
+	for (; n && at < o->out->n; n--, at += len) {
+		(void)kp_uc_get((const uint8_t *)o->out->p + at, &len);
+	}
+	o->first = at;
 	return 0;
 }
 

@@ -286,20 +286,24 @@ static int metaspace(struct run *r, size_t k, struct kp_piece piece)
 }
 
 /* One piece of GPT-2's pattern, or the whole, in the alphabet. */
-static int give_bytes(struct run *r, size_t k, struct kp_piece piece, kp_str s, size_t alphabet_at)
+static int give_bytes(struct run *r, size_t k, struct kp_piece piece, size_t alphabet_at)
 {
 	struct kp_buf *b = &r->w->text[k];
-	struct kp_piece out = { .s = s, .first = piece.first };
-	if (!r->s->step[k].plain) {
-		b->n = alphabet_at;
-		kp_bytelevel_encode(s, b);
-		if (end_text(b, r->err)) {
-			return -1;
-		}
-		out.s = kp_str_skip(kp_buf_str(b), alphabet_at);
+	if (r->s->step[k].plain) {
+		return run_step(r, k + 1, piece);
 	}
-	out.first_n = out.first ? 1 : 0;
-	return run_step(r, k + 1, out);
+	b->n = alphabet_at;
+	kp_bytelevel_encode(piece.s, b);
+	if (end_text(b, r->err)) {
+		return -1;
+	}
+	piece.s = kp_str_skip(kp_buf_str(b), alphabet_at);
+	size_t at = 0, len; /* a character for each byte */
+	for (; piece.first_n && at < piece.s.n; piece.first_n--, at += len) {
+		(void)kp_uc_get((const uint8_t *)piece.s.p + at, &len);
+	}
+	piece.first_n = at;
+	return run_step(r, k + 1, piece);
 }
 
 static int byte_level(struct run *r, size_t k, struct kp_piece piece)
@@ -329,13 +333,15 @@ static int byte_level(struct run *r, size_t k, struct kp_piece piece)
 		}
 	}
 	if (!st->cut) {
-		return give_bytes(r, k, piece, piece.s, at);
+		return give_bytes(r, k, piece, at);
 	}
 	const uint8_t *p = (const uint8_t *)piece.s.p, *end = p + piece.s.n;
 	for (size_t from = 0, n; from < piece.s.n; from += n) {
 		n = kp_pretok_gpt2.piece(p + from, end);
-		struct kp_piece one = { .first = piece.first && from < piece.first_n };
-		if (give_bytes(r, k, one, kp_str_sub(piece.s, from, from + n), at)) {
+		struct kp_piece one = { .s = kp_str_sub(piece.s, from, from + n) };
+		one.first = piece.first && from < piece.first_n;
+		one.first_n = one.first ? piece.first_n - from : 0;
+		if (give_bytes(r, k, one, at)) {
 			return -1;
 		}
 	}
