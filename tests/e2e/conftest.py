@@ -60,6 +60,15 @@ def start():
     stop()
 
 
+@pytest.fixture
+def two(start, qwen3_path):
+    """Two engines with one model, and the gateway before them."""
+    sims = [start(programs.Sim, "--vocab", programs.QWEN3_TOKENS) for _ in range(2)]
+    gateway = start(programs.Gateway, programs.manifest(programs.engine("e", *(s.port for s in sims), path=qwen3_path)))
+    programs.wait_until(lambda: gateway.ask("/readyz?verbose")[1].count("routable") == 2, "two engines")
+    return *sims, gateway
+
+
 @pytest.fixture(scope="module")
 def start_shared():
     """The same, for programs that all tests of a file use."""

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 
-import pytest
 from programs import BUILD, LOGS, PATIENCE, QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from wire import CHAT, COMPLETIONS, Connection, call
 
@@ -18,15 +17,6 @@ def restarted(start, sim, *options):
     """At once, at the same address, as another engine."""
     sim.kill()
     return start(Sim, *options, port=sim.port)
-
-
-@pytest.fixture
-def two(start, qwen3_path):
-    """Two engines with one model, and the gateway before them."""
-    sims = [start(Sim, "--vocab", QWEN3_TOKENS) for _ in range(2)]
-    gateway = start(Gateway, manifest(engine("e", *(s.port for s in sims), path=qwen3_path)))
-    wait_until(lambda: gateway.ask("/readyz?verbose")[1].count("routable") == 2, "two engines")
-    return *sims, gateway
 
 
 def test_an_engine_with_another_model_is_left_out_alone(start, two):

@@ -6,19 +6,10 @@ import signal
 import threading
 import time
 
-import pytest
 from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from wire import COMPLETIONS, call
 
 BODY = {"model": "m", "prompt": "Hello", "max_tokens": 2}
-
-
-@pytest.fixture
-def two(start, qwen3_path):
-    sims = [start(Sim, "--vocab", QWEN3_TOKENS) for _ in range(2)]
-    gateway = start(Gateway, manifest(engine("e", *(s.port for s in sims), path=qwen3_path)))
-    wait_until(lambda: gateway.ask("/readyz?verbose")[1].count("routable") == 2, "two engines")
-    return *sims, gateway
 
 
 def explain(gateway, request):
