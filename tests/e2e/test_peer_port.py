@@ -378,19 +378,13 @@ def test_a_tokenizer_from_a_path_is_each_gateways_own(make_port):
 
 @pytest.fixture
 def make_probe():
-    made = []
+    with owners.engines.probes() as probe:
 
-    def make(port, sim, *args, ident="gw-a"):
-        address = port.gateway.wait_for(r'"msg":"peers listening","address":"([\d.:]+)"')[1]
-        made.append(owners.engines.Probe(address, f"id={ident}", f"endpoint={ENGINE},{sim.address}", *args))
-        return made[-1]
+        def make(port, sim, *args, ident="gw-a"):
+            address = port.gateway.wait_for(r'"msg":"peers listening","address":"([\d.:]+)"')[1]
+            return probe(address, f"id={ident}", f"endpoint={ENGINE},{sim.address}", *args)
 
-    yield make
-    for probe in made:
-        try:
-            probe.finish()
-        finally:
-            probe.close()
+        yield make
 
 
 def test_our_own_client(make_port, make_probe, smollm2_zip, tmp_path):

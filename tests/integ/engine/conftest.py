@@ -38,18 +38,8 @@ def sim(make_sim, tmp_path):
 
 @pytest.fixture
 def make_probe(protocol):
-    made = []
-
-    def make(address, *args):
-        made.append(engines.Probe(address, *args, protocol=protocol.name))
-        return made[-1]
-
-    yield make
-    for probe in made:
-        try:
-            probe.finish()
-        finally:
-            probe.close()
+    with engines.probes() as make:
+        yield lambda address, *args: make(address, *args, protocol=protocol.name)
 
 
 @pytest.fixture

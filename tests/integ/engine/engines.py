@@ -2,6 +2,7 @@
 the engines' protocols."""
 
 import concurrent.futures
+import contextlib
 import functools
 import json
 import pathlib
@@ -157,6 +158,23 @@ class Probe(peers.Child):
             self.do("quit")
             self.process.stdin.close()
         assert self.wait() == 0
+
+
+@contextlib.contextmanager
+def probes():
+    """A function that makes probes; at the end each has to end clean."""
+    made = []
+
+    def make(*args, **more):
+        made.append(Probe(*args, **more))
+        return made[-1]
+
+    yield make
+    for probe in made:
+        try:
+            probe.finish()
+        finally:
+            probe.close()
 
 
 class Scripted:

@@ -27,18 +27,10 @@ def other_tls(tmp_path_factory):
 @pytest.fixture
 def make_probe():
     """make_probe(address of a peer port, option...): a gateway's side of the protocol; it has to end clean."""
-    made = []
-
-    def make(address, *args, endpoint=(owners.ENGINE, owners.ADDRESS), ident="gw-b"):
-        made.append(owners.engines.Probe(address, f"id={ident}", f"endpoint={','.join(endpoint)}", *args))
-        return made[-1]
-
-    yield make
-    for probe in made:
-        try:
-            probe.finish()
-        finally:
-            probe.close()
+    with owners.engines.probes() as make:
+        yield lambda address, *args, endpoint=(owners.ENGINE, owners.ADDRESS), ident="gw-b": make(
+            address, f"id={ident}", f"endpoint={','.join(endpoint)}", *args
+        )
 
 
 @pytest.fixture
