@@ -241,11 +241,11 @@ static void test_subject_is_no_name(void **state)
 {
 	(void)state;
 	EVP_PKEY *ca_key = EVP_EC_gen("P-256"), *key = EVP_EC_gen("P-256");
-	X509 *ca = tls_files_certificate("own CA", ca_key, NULL, NULL, NULL);
-	X509 *cert = tls_files_certificate("gw-2", key, ca, ca_key, "URI:kelpie:pod:9");
-	tls_files_save(t.files.other_ca, ca, NULL);
-	tls_files_save(t.files.foreign_cert, cert, NULL);
-	tls_files_save(t.files.expired_cert, NULL, key);
+	X509 *ca = cert_make("own CA", ca_key, NULL, NULL, NULL, 3600);
+	X509 *cert = cert_make("gw-2", key, ca, ca_key, "URI:kelpie:pod:9", 3600);
+	cert_save(t.files.other_ca, ca, NULL);
+	cert_save(t.files.foreign_cert, cert, NULL);
+	cert_save(t.files.expired_cert, NULL, key);
 	X509_free(ca), X509_free(cert);
 	EVP_PKEY_free(ca_key), EVP_PKEY_free(key);
 	struct kp_tls_context *fresh = server_context(t.files.foreign_cert, t.files.expired_cert);
