@@ -3,7 +3,7 @@
    protoc's Python reads what we write is tests/integ/engine. */
 #include "engine/protocol.h"
 #include "wire/wire.h"
-#include "tests/test.h"
+#include "tests/unit/engine/answers.h"
 #include "sglang/sglang_scheduler.pb-c.h"
 
 static int encode(struct kp_buf *b, const struct kp_sampling *s, struct kp_err *err)
@@ -129,19 +129,6 @@ static void a_string_that_nobody_asked_for_is_the_models_failure(void **state)
 	assert_int_equal(kp_sglang_protocol.finish(&r), KP_FINISH_ABORT);
 }
 
-/* Packs any message of protobuf-c into b. */
-static kp_str packed(struct kp_buf *b, const ProtobufCMessage *m)
-{
-	kp_buf_reset(b);
-	size_t n = protobuf_c_message_get_packed_size(m);
-	assert_true(kp_buf_reserve(b, n));
-	b->n = protobuf_c_message_pack(m, (uint8_t *)b->p);
-	return kp_buf_str(b);
-}
-
-static char text_model[] = "/models/q", text_served[] = "q", text_type[] = "qwen3",
-	    text_arch[] = "Qwen3ForCausalLM", text_defaults[] = "{\"top_p\":0.8}";
-
 static void what_the_servicer_says_of_the_model(void **state)
 {
 	(void)state;
@@ -149,30 +136,20 @@ static void what_the_servicer_says_of_the_model(void **state)
 	kp_buf_init(&b, 1 << 20);
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
 	struct kp_err err = KP_ERR_INIT;
-	char *architectures[] = { text_arch };
+	static char defaults[] = "{\"top_p\":0.8}";
 	int32_t eos[] = { 151645, 151643 };
 	Sglang__Grpc__Scheduler__GetModelInfoResponse m;
 	sglang__grpc__scheduler__get_model_info_response__init(&m);
-	m.model_path = text_model;
-	m.served_model_name = text_served;
-	m.model_type = text_type;
-	m.architectures = architectures;
-	m.n_architectures = 1;
+	SAY_MODEL(m);
 	m.eos_token_ids = eos;
 	m.n_eos_token_ids = 2;
 	m.bos_token_id = 151643;
-	m.max_context_length = m.max_req_input_len = 40960; /* the Rust servicer says it so */
-	m.vocab_size = 151936;
-	m.default_sampling_params_json = text_defaults;
+	m.max_req_input_len = 40960; /* the Rust servicer says it so */
+	m.default_sampling_params_json = defaults;
 	struct kp_engine_info info = { 0 };
 	assert_int_equal(
 		kp_sglang_protocol.read_model_info(packed(&b, &m.base), a, &info, &err), 0);
-	assert_str_lit(info.model, "/models/q");
-	assert_str_lit(info.served_name, "q");
-	assert_str_lit(info.model_type, "qwen3");
-	assert_str_lit(info.architecture, "Qwen3ForCausalLM");
-	assert_int_equal(info.max_context, 40960);
-	assert_int_equal(info.vocab_size, 151936);
+	assert_model(&info);
 	assert_int_equal(info.n_eos, 2);
 	assert_int_equal(info.eos[1], 151643);
 	assert_true(info.has_bos && info.bos == 151643);
@@ -241,14 +218,7 @@ static void version_and_room_come_from_two_answers(void **state)
 static void health(void **state)
 {
 	(void)state;
-	struct kp_err err = KP_ERR_INIT;
-	assert_int_equal(kp_sglang_protocol.read_health(KP_S("\x08\x01"), &err), 0);
-	assert_int_equal(kp_sglang_protocol.read_health(KP_S("\x12\x04"
-							     "dead"),
-				 &err),
-		-1);
-	assert_int_equal(err.code, KP_UNAVAILABLE);
-	assert_string_equal(err.msg, "the engine says it is not healthy: dead");
+	assert_reads_health(&kp_sglang_protocol);
 }
 
 int main(void)

@@ -5,7 +5,7 @@
 #include "engine/protocol.h"
 #include "wire/wire.h"
 #include "wire/check.h"
-#include "tests/test.h"
+#include "tests/unit/engine/answers.h"
 #include "vllm/vllm_engine.pb-c.h"
 
 static void assert_encodes(const struct kp_engine_request *r, kp_str want)
@@ -125,33 +125,11 @@ static void tokenizer_pieces(void **state)
 	assert_string_equal(err.msg, "read `tokenizer chunk`: not valid protobuf");
 }
 
-/* Packs any message of protobuf-c into b. */
-static kp_str packed(struct kp_buf *b, const ProtobufCMessage *m)
-{
-	kp_buf_reset(b);
-	size_t n = protobuf_c_message_get_packed_size(m);
-	assert_true(kp_buf_reserve(b, n));
-	b->n = protobuf_c_message_pack(m, (uint8_t *)b->p);
-	return kp_buf_str(b);
-}
-
 static void health(void **state)
 {
 	(void)state;
-	struct kp_err err = KP_ERR_INIT;
-	assert_int_equal(kp_vllm_protocol.read_health(KP_S("\x08\x01"), &err), 0);
-	assert_int_equal(kp_vllm_protocol.read_health(KP_S("\x12\x04"
-							   "dead"),
-				 &err),
-		-1);
-	assert_int_equal(err.code, KP_UNAVAILABLE);
-	assert_string_equal(err.msg, "the engine says it is not healthy: dead");
-	assert_int_equal(kp_vllm_protocol.read_health(KP_STR_NULL, &err), -1);
-	assert_string_equal(err.msg, "the engine says it is not healthy: no reason given");
+	assert_reads_health(&kp_vllm_protocol);
 }
-
-static char text_model[] = "/models/q", text_served[] = "q", text_type[] = "qwen3",
-	    text_arch[] = "Qwen3ForCausalLM";
 
 static void model_info(void **state)
 {
@@ -162,31 +140,19 @@ static void model_info(void **state)
 	struct kp_err err = KP_ERR_INIT;
 	static char defaults[] =
 		"{\"temperature\":0.6,\"top_k\":20,\"top_p\":0.95,\"odd\":\"x\",\"min_p\":null}";
-	char *architectures[] = { text_arch };
 	int32_t eos[20] = { 151645, -1, 151643 };
 	Vllm__Grpc__Engine__GetModelInfoResponse m;
 	vllm__grpc__engine__get_model_info_response__init(&m);
-	m.model_path = text_model;
-	m.served_model_name = text_served;
-	m.model_type = text_type;
-	m.architectures = architectures;
-	m.n_architectures = 1;
+	SAY_MODEL(m);
 	m.eos_token_ids = eos;
 	m.n_eos_token_ids = 20;
 	m.bos_token_id = 1;
-	m.max_context_length = 40960;
-	m.vocab_size = 151936;
 	m.default_sampling_params_json = defaults;
 	struct kp_engine_info info = { .version = KP_S("untouched") };
 	assert_int_equal(kp_vllm_protocol.read_model_info(packed(&b, &m.base), a, &info, &err), 0);
 	kp_buf_reset(&b);
-	assert_str_lit(info.model, "/models/q");
-	assert_str_lit(info.served_name, "q");
-	assert_str_lit(info.model_type, "qwen3");
-	assert_str_lit(info.architecture, "Qwen3ForCausalLM");
+	assert_model(&info);
 	assert_str_lit(info.version, "untouched");
-	assert_int_equal(info.max_context, 40960);
-	assert_int_equal(info.vocab_size, 151936);
 	assert_int_equal(info.n_eos, KP_LEN(info.eos)); /* 19 of 20 are ids, there is room for 16 */
 	assert_int_equal(info.eos[0], 151645);
 	assert_int_equal(info.eos[1], 151643);
