@@ -122,32 +122,19 @@ static struct kp_admin_answer get_metrics(
 		.type = "text/plain; version=0.0.4; charset=utf-8" };
 }
 
-static struct kp_admin_answer get_style(
-	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
-{
-	(void)ctx;
-	(void)query;
-	kp_buf_add(out, kp_str_n(style, sizeof(style)));
-	return (struct kp_admin_answer){ .status = 200, .type = "text/css; charset=utf-8" };
-}
-
-static struct kp_admin_answer get_script(
-	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
-{
-	(void)ctx;
-	(void)query;
-	kp_buf_add(out, kp_str_n(script, sizeof(script)));
-	return (struct kp_admin_answer){ .status = 200, .type = "text/javascript; charset=utf-8" };
-}
-
-static struct kp_admin_answer get_icon(
-	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
-{
-	(void)ctx;
-	(void)query;
-	kp_buf_add(out, kp_str_n(icon, sizeof(icon)));
-	return (struct kp_admin_answer){ .status = 200, .type = "image/svg+xml" };
-}
+/* A handler for a file of the page's. */
+#define GET_FILE(bytes, mime)                                                      \
+	static struct kp_admin_answer get_##bytes(                                 \
+		void *ctx, const struct kp_admin_query *query, struct kp_buf *out) \
+	{                                                                          \
+		(void)ctx;                                                         \
+		(void)query;                                                       \
+		kp_buf_add(out, kp_str_n(bytes, sizeof(bytes)));                   \
+		return (struct kp_admin_answer){ .status = 200, .type = (mime) };  \
+	}
+GET_FILE(style, "text/css; charset=utf-8")
+GET_FILE(script, "text/javascript; charset=utf-8")
+GET_FILE(icon, "image/svg+xml")
 
 static const struct kp_admin_route routes[] = { { "/", get_page, false },
 	{ "/style.css", get_style, false }, { "/script.js", get_script, false },
