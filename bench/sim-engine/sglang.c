@@ -2,12 +2,11 @@
    the model's own end is a matched id too; not streamed, every choice has index 0; what fails is a status, but for a model that makes nonsense, which "stops"
    with a matched string. Requests and answers by protobuf-c. */
 #include "protocol.h"
-#include "base/clock.h"
 #include "sglang/sglang_scheduler.pb-c.h"
 
 #define PB(name)      Sglang__Grpc__Scheduler__##name
 #define PB_INIT(name) sglang__grpc__scheduler__##name##__init
-#include "logprobs.h"
+#include "alike.h"
 
 typedef PB(GenerateRequest) request_pb;
 typedef PB(SamplingParams) sampling_pb;
@@ -16,9 +15,7 @@ typedef PB(SamplingParams) sampling_pb;
 
 static struct kp_sim_request read_request(kp_str bytes)
 {
-	struct kp_sim_request r = {
-		.id = "", .text = "", .n = 1, .logprobs = -1, .prompt_logprobs = -1
-	};
+	struct kp_sim_request r = no_request();
 	request_pb *m = sglang__grpc__scheduler__generate_request__unpack(
 		NULL, bytes.n, (const uint8_t *)bytes.p);
 	r.message = m;
@@ -28,10 +25,7 @@ static struct kp_sim_request read_request(kp_str bytes)
 	r.id = m->request_id;
 	r.stream = m->stream;
 	if (m->tokenized) {
-		r.has_ids = true;
-		r.text = m->tokenized->original_text;
-		r.ids = m->tokenized->input_ids;
-		r.n_ids = m->tokenized->n_input_ids;
+		read_input(&r, m->tokenized);
 	}
 	if (m->return_logprob) {
 		r.logprobs = KP_MAX(m->top_logprobs_num, 0);
@@ -106,26 +100,12 @@ static int check(const struct kp_sim_opts *o, const struct kp_sim_request *r, st
 	return m->sampling_params ? check_params(m->sampling_params, err) : 0;
 }
 
-/* protobuf-c's strings are not const, though it only reads what it packs. */
-static char *text(const char *z)
-{
-	return kp_unconst(z);
-}
-
 static grpc_byte_buffer *chunk(const struct kp_sim_part *p)
 {
-	PB(GenerateStreamChunk) m;
+	PB(GenerateStreamChunk) m = make_chunk(p);
 	PB(GenerateResponse) r;
-	PB_INIT(generate_stream_chunk)(&m);
 	PB_INIT(generate_response)(&r);
-	m.index = p->choice;
-	m.token_ids = p->ids;
-	m.n_token_ids = p->n_ids;
-	m.prompt_tokens = (uint32_t)p->request->n_ids;
 	m.completion_tokens = p->made;
-	m.cached_tokens = p->cached;
-	m.output_logprobs = output_logprobs(p->arena, p->output);
-	m.input_logprobs = input_logprobs(p->arena, p->prompt);
 	r.request_id = text(p->request->id);
 	r.response_case = SGLANG__GRPC__SCHEDULER__GENERATE_RESPONSE__RESPONSE_CHUNK;
 	r.chunk = &m;
@@ -134,21 +114,13 @@ static grpc_byte_buffer *chunk(const struct kp_sim_part *p)
 
 static grpc_byte_buffer *complete(const struct kp_sim_part *p)
 {
-	PB(GenerateComplete) m;
+	PB(GenerateComplete) m = make_complete(p);
 	PB(GenerateResponse) r;
-	PB_INIT(generate_complete)(&m);
 	PB_INIT(generate_response)(&r);
-	bool has_failed = kp_str_eq(kp_str_c(p->finish), KP_S("error"));
 	m.index = p->request->stream ? p->choice : 0;
-	m.output_ids = p->ids;
-	m.n_output_ids = p->n_ids;
-	m.finish_reason = text(has_failed ? "stop" : p->finish);
-	m.prompt_tokens = (uint32_t)p->request->n_ids;
 	m.completion_tokens = p->made;
-	m.cached_tokens = p->cached;
-	m.output_logprobs = output_logprobs(p->arena, p->output);
-	m.input_logprobs = input_logprobs(p->arena, p->prompt);
-	if (has_failed) {
+	if (kp_str_eq(kp_str_c(p->finish), KP_S("error"))) {
+		m.finish_reason = text("stop");
 		m.matched_stop_case =
 			SGLANG__GRPC__SCHEDULER__GENERATE_COMPLETE__MATCHED_STOP_MATCHED_STOP_STR;
 		m.matched_stop_str = text("NaN happened");
@@ -170,11 +142,7 @@ static void health(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call 
 {
 	(void)p;
 	(void)bytes;
-	PB(HealthCheckResponse) m;
-	PB_INIT(health_check_response)(&m);
-	m.healthy = !kp_sim_fault_on(&s->control, KP_SIM_UNHEALTHY);
-	m.message = text(m.healthy ? "Health check passed" : "Health check timeout after 20s");
-	kp_sim_answer(s, call, metadata, &m.base);
+	answer_health(s, call, metadata, "Health check passed", "Health check timeout after 20s");
 }
 
 static void abort_request(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
@@ -194,34 +162,6 @@ static void abort_request(struct kp_sim *s, const struct kp_sim_protocol *p, grp
 	kp_sim_answer(s, call, metadata, &m.base);
 }
 
-static void model_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
-	grpc_metadata_array metadata, kp_str bytes)
-{
-	(void)p;
-	(void)bytes;
-	const struct kp_sim_opts *o = s->opts;
-	PB(GetModelInfoResponse) m;
-	PB_INIT(get_model_info_response)(&m);
-	char *architecture = text(o->architecture);
-	int32_t eos[KP_LEN(o->eos)];
-	for (size_t i = 0; i < o->n_eos; i++) {
-		eos[i] = (int32_t)o->eos[i];
-	}
-	m.model_path = m.tokenizer_path = text(o->model);
-	m.served_model_name = text(o->served_name);
-	m.is_generation = true;
-	m.max_context_length = m.max_req_input_len = (int32_t)o->max_context;
-	m.vocab_size = (int32_t)o->vocab;
-	m.model_type = text(o->model_type);
-	m.n_architectures = 1;
-	m.architectures = &architecture;
-	m.n_eos_token_ids = o->n_eos;
-	m.eos_token_ids = eos;
-	m.bos_token_id = (int32_t)o->bos;
-	m.default_sampling_params_json = text(o->defaults);
-	kp_sim_answer(s, call, metadata, &m.base);
-}
-
 static void server_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
 	grpc_metadata_array metadata, kp_str bytes)
 {
@@ -234,32 +174,6 @@ static void server_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_
 	m.uptime_seconds = (double)(kp_now_ns() - s->started_ns) / 1e9;
 	m.active_requests = (int32_t)(s->n_running + s->n_waiting);
 	m.max_total_num_tokens = KP_SIM_CAPACITY;
-	kp_sim_answer(s, call, metadata, &m.base);
-}
-
-static void loads(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
-	grpc_metadata_array metadata, kp_str bytes)
-{
-	(void)p;
-	(void)bytes;
-	char now[25];
-	PB(SchedulerLoad) one, *list = &one;
-	PB(GetLoadsResponse) m;
-	PB_INIT(scheduler_load)(&one);
-	PB_INIT(get_loads_response)(&m);
-	kp_time_rfc3339(kp_wall_ns(), now);
-	one.num_running_reqs = (int32_t)s->n_running;
-	one.num_waiting_reqs = (int32_t)s->n_waiting;
-	one.num_total_reqs = (int32_t)(s->n_running + s->n_waiting);
-	one.num_used_tokens = kp_sim_used_tokens(s);
-	one.max_total_num_tokens = KP_SIM_CAPACITY;
-	one.token_usage = one.utilization = (double)one.num_used_tokens / KP_SIM_CAPACITY;
-	one.max_running_requests = KP_SIM_MAX_RUNNING;
-	m.timestamp = now;
-	m.version = text("sim-engine");
-	m.dp_rank_count = 1;
-	m.n_loads = 1;
-	m.loads = &list;
 	kp_sim_answer(s, call, metadata, &m.base);
 }
 

@@ -1,11 +1,10 @@
 /* DESIGN: vllm.grpc.engine, as vLLM's servicer speaks it. Requests and answers by protobuf-c. A `complete` that follows chunks says the last chunk once more. */
 #include "protocol.h"
-#include "base/clock.h"
 #include "vllm/vllm_engine.pb-c.h"
 
 #define PB(name)      Vllm__Grpc__Engine__##name
 #define PB_INIT(name) vllm__grpc__engine__##name##__init
-#include "logprobs.h"
+#include "alike.h"
 
 typedef PB(GenerateRequest) request_pb;
 typedef PB(SamplingParams) sampling_pb;
@@ -14,9 +13,7 @@ typedef PB(SamplingParams) sampling_pb;
 
 static struct kp_sim_request read_request(kp_str bytes)
 {
-	struct kp_sim_request r = {
-		.id = "", .text = "", .n = 1, .logprobs = -1, .prompt_logprobs = -1
-	};
+	struct kp_sim_request r = no_request();
 	request_pb *m = vllm__grpc__engine__generate_request__unpack(
 		NULL, bytes.n, (const uint8_t *)bytes.p);
 	r.message = m;
@@ -27,10 +24,7 @@ static struct kp_sim_request read_request(kp_str bytes)
 	r.stream = m->stream;
 	if (m->input_case == VLLM__GRPC__ENGINE__GENERATE_REQUEST__INPUT_TOKENIZED &&
 		m->tokenized) {
-		r.has_ids = true;
-		r.text = m->tokenized->original_text;
-		r.ids = m->tokenized->input_ids;
-		r.n_ids = m->tokenized->n_input_ids;
+		read_input(&r, m->tokenized);
 	}
 	const sampling_pb *p = m->sampling_params;
 	if (p) {
@@ -109,44 +103,19 @@ static int check(const struct kp_sim_opts *o, const struct kp_sim_request *r, st
 
 static grpc_byte_buffer *chunk(const struct kp_sim_part *p)
 {
-	PB(GenerateStreamChunk) m;
+	PB(GenerateStreamChunk) m = make_chunk(p);
 	PB(GenerateResponse) r;
-	PB_INIT(generate_stream_chunk)(&m);
 	PB_INIT(generate_response)(&r);
-	m.index = p->choice;
-	m.token_ids = p->ids;
-	m.n_token_ids = p->n_ids;
-	m.prompt_tokens = (uint32_t)p->request->n_ids;
-	m.completion_tokens = (uint32_t)p->n_ids;
-	m.cached_tokens = p->cached;
-	m.output_logprobs = output_logprobs(p->arena, p->output);
-	m.input_logprobs = input_logprobs(p->arena, p->prompt);
 	r.response_case = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__RESPONSE_CHUNK;
 	r.chunk = &m;
 	return kp_sim_pack(&r.base);
 }
 
-/* protobuf-c's strings are not const, though it only reads what it packs. */
-static char *text(const char *z)
-{
-	return kp_unconst(z);
-}
-
 static grpc_byte_buffer *complete(const struct kp_sim_part *p)
 {
-	PB(GenerateComplete) m;
+	PB(GenerateComplete) m = make_complete(p);
 	PB(GenerateResponse) r;
-	PB_INIT(generate_complete)(&m);
 	PB_INIT(generate_response)(&r);
-	m.index = p->choice;
-	m.output_ids = p->ids;
-	m.n_output_ids = p->n_ids;
-	m.finish_reason = text(p->finish);
-	m.prompt_tokens = (uint32_t)p->request->n_ids;
-	m.completion_tokens = (uint32_t)p->n_ids;
-	m.cached_tokens = p->cached;
-	m.output_logprobs = output_logprobs(p->arena, p->output);
-	m.input_logprobs = input_logprobs(p->arena, p->prompt);
 	if (p->has_matched) {
 		m.matched_stop_case =
 			VLLM__GRPC__ENGINE__GENERATE_COMPLETE__MATCHED_STOP_MATCHED_TOKEN_ID;
@@ -164,11 +133,7 @@ static void health(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call 
 {
 	(void)p;
 	(void)bytes;
-	PB(HealthCheckResponse) m;
-	PB_INIT(health_check_response)(&m);
-	m.healthy = !kp_sim_fault_on(&s->control, KP_SIM_UNHEALTHY);
-	m.message = text(m.healthy ? "Health" : "Engine is not alive");
-	kp_sim_answer(s, call, metadata, &m.base);
+	answer_health(s, call, metadata, "Health", "Engine is not alive");
 }
 
 static void abort_requests(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
@@ -187,35 +152,6 @@ static void abort_requests(struct kp_sim *s, const struct kp_sim_protocol *p, gr
 	kp_sim_answer(s, call, metadata, &m.base);
 }
 
-static void model_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
-	grpc_metadata_array metadata, kp_str bytes)
-{
-	(void)p;
-	(void)bytes;
-	const struct kp_sim_opts *o = s->opts;
-	PB(GetModelInfoResponse) m;
-	PB_INIT(get_model_info_response)(&m);
-	char *architecture = text(o->architecture);
-	int32_t eos[KP_LEN(o->eos)];
-	for (size_t i = 0; i < o->n_eos; i++) {
-		eos[i] = (int32_t)o->eos[i];
-	}
-	m.model_path = m.tokenizer_path = text(o->model);
-	m.served_model_name = text(o->served_name);
-	m.is_generation = true;
-	m.max_context_length = o->max_context;
-	m.max_req_input_len = (int32_t)o->max_context;
-	m.vocab_size = o->vocab;
-	m.model_type = text(o->model_type);
-	m.n_architectures = 1;
-	m.architectures = &architecture;
-	m.n_eos_token_ids = o->n_eos;
-	m.eos_token_ids = eos;
-	m.bos_token_id = (int32_t)o->bos;
-	m.default_sampling_params_json = text(o->defaults);
-	kp_sim_answer(s, call, metadata, &m.base);
-}
-
 static void server_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
 	grpc_metadata_array metadata, kp_str bytes)
 {
@@ -229,32 +165,6 @@ static void server_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_
 	m.data_parallel_size = 1;
 	m.block_size = 16;
 	m.max_num_seqs = KP_SIM_MAX_RUNNING;
-	kp_sim_answer(s, call, metadata, &m.base);
-}
-
-static void loads(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_call *call,
-	grpc_metadata_array metadata, kp_str bytes)
-{
-	(void)p;
-	(void)bytes;
-	char now[25];
-	PB(SchedulerLoad) one, *list = &one;
-	PB(GetLoadsResponse) m;
-	PB_INIT(scheduler_load)(&one);
-	PB_INIT(get_loads_response)(&m);
-	kp_time_rfc3339(kp_wall_ns(), now);
-	one.num_running_reqs = (int32_t)s->n_running;
-	one.num_waiting_reqs = (int32_t)s->n_waiting;
-	one.num_total_reqs = (int32_t)(s->n_running + s->n_waiting);
-	one.num_used_tokens = kp_sim_used_tokens(s);
-	one.max_total_num_tokens = KP_SIM_CAPACITY;
-	one.token_usage = one.utilization = (double)one.num_used_tokens / KP_SIM_CAPACITY;
-	one.max_running_requests = KP_SIM_MAX_RUNNING;
-	m.timestamp = now;
-	m.version = text("sim-engine");
-	m.dp_rank_count = 1;
-	m.n_loads = 1;
-	m.loads = &list;
 	kp_sim_answer(s, call, metadata, &m.base);
 }
 
