@@ -92,6 +92,15 @@ struct kp_engine_loads {
 
 struct kp_engine_call; /* one running generation */
 
+/* Who is told the answer to a question. Unless the status is OK, info and loads are NULL and zip is
+   KP_STR_NULL; they are valid during the call. */
+typedef void kp_engine_health_done(void *user, const struct kp_err *status);
+typedef void kp_engine_info_done(
+	void *user, const struct kp_err *status, const struct kp_engine_info *info);
+typedef void kp_engine_loads_done(
+	void *user, const struct kp_err *status, const struct kp_engine_loads *loads);
+typedef void kp_engine_tokenizer_done(void *user, const struct kp_err *status, kp_str zip);
+
 struct kp_engine_ops {
 	void (*destroy)(struct kp_engine *e);
 	/* Never NULL; errors come through sink->end after this returned. Everything in the request
@@ -106,21 +115,17 @@ struct kp_engine_ops {
 	 */
 	uint64_t (*connections)(const struct kp_engine *e);
 	/* One-shot questions. `done` exactly once, after this returned; status->code OK or the
-	   failure; info/loads/bytes valid during the call. A question that has to be taken back is:
-	   destroy the engine, or ignore the answer. */
-	void (*health)(struct kp_engine *e, int64_t deadline_ns,
-		void (*done)(void *user, const struct kp_err *status), void *user);
-	void (*info)(struct kp_engine *e, int64_t deadline_ns,
-		void (*done)(
-			void *user, const struct kp_err *status, const struct kp_engine_info *info),
-		void *user);
-	void (*loads)(struct kp_engine *e, int64_t deadline_ns,
-		void (*done)(void *user, const struct kp_err *status,
-			const struct kp_engine_loads *loads),
-		void *user);
+	   failure. A question that has to be taken back is: destroy the engine, or ignore the
+	   answer. */
+	void (*health)(
+		struct kp_engine *e, int64_t deadline_ns, kp_engine_health_done *done, void *user);
+	void (*info)(
+		struct kp_engine *e, int64_t deadline_ns, kp_engine_info_done *done, void *user);
+	void (*loads)(
+		struct kp_engine *e, int64_t deadline_ns, kp_engine_loads_done *done, void *user);
 	/* The tokenizer's files as a zip archive, checked against the engine's digest. */
-	void (*tokenizer)(struct kp_engine *e, int64_t deadline_ns,
-		void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user);
+	void (*tokenizer)(struct kp_engine *e, int64_t deadline_ns, kp_engine_tokenizer_done *done,
+		void *user);
 };
 struct kp_engine {
 	const struct kp_engine_ops *ops; /* first member of every implementation */

@@ -11,12 +11,10 @@ struct question {
 	int (*read)(struct question *q, kp_str bytes, struct kp_err *err);
 	void (*finish)(struct question *q, const struct kp_peer_end *end);
 	union {
-		void (*health)(void *user, const struct kp_err *status);
-		void (*info)(
-			void *user, const struct kp_err *status, const struct kp_engine_info *info);
-		void (*loads)(void *user, const struct kp_err *status,
-			const struct kp_engine_loads *loads);
-		void (*tokenizer)(void *user, const struct kp_err *status, kp_str zip);
+		kp_engine_health_done *health;
+		kp_engine_info_done *info;
+		kp_engine_loads_done *loads;
+		kp_engine_tokenizer_done *tokenizer;
 	} done;
 	void *user;
 	bool has_answer;
@@ -133,8 +131,8 @@ static void finish_health(struct question *q, const struct kp_peer_end *end)
 	}
 	q->done.health(q->user, &status);
 }
-void kp_peer_health(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status), void *user)
+void kp_peer_health(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_health_done *done, void *user)
 {
 	struct question *q = open_question(e, read_description, finish_health, user);
 	q->done.health = done;
@@ -153,9 +151,7 @@ static void finish_info(struct question *q, const struct kp_peer_end *end)
 	}
 	q->done.info(q->user, &end->status, &d.info);
 }
-void kp_peer_info(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info),
-	void *user)
+void kp_peer_info(struct kp_engine *e, int64_t deadline_ns, kp_engine_info_done *done, void *user)
 {
 	struct question *q = open_question(e, read_description, finish_info, user);
 	q->done.info = done;
@@ -172,9 +168,7 @@ static void finish_loads(struct question *q, const struct kp_peer_end *end)
 	}
 	q->done.loads(q->user, &status, status.code == KP_OK ? &end->load : NULL);
 }
-void kp_peer_loads(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads),
-	void *user)
+void kp_peer_loads(struct kp_engine *e, int64_t deadline_ns, kp_engine_loads_done *done, void *user)
 {
 	struct question *q = open_question(e, read_description, finish_loads, user);
 	q->done.loads = done;
@@ -198,8 +192,8 @@ static void finish_tokenizer(struct question *q, const struct kp_peer_end *end)
 	q->done.tokenizer(q->user, &end->status,
 		end->status.code == KP_OK ? kp_buf_str(&q->answer) : KP_STR_NULL);
 }
-void kp_peer_tokenizer(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user)
+void kp_peer_tokenizer(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_tokenizer_done *done, void *user)
 {
 	struct question *q = open_question(e, read_piece, finish_tokenizer, user);
 	q->done.tokenizer = done;

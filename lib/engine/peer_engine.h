@@ -36,15 +36,12 @@ struct kp_peer_end {
 void kp_peer_read_end(struct kp_peer *e, const struct kp_err *status, bool processed,
 	const struct kp_header *trailers, size_t n_trailers, struct kp_peer_end *ret);
 
-void kp_peer_health(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status), void *user);
-void kp_peer_info(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info),
-	void *user);
-void kp_peer_loads(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads),
-	void *user);
-void kp_peer_tokenizer(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user);
+void kp_peer_health(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_health_done *done, void *user);
+void kp_peer_info(struct kp_engine *e, int64_t deadline_ns, kp_engine_info_done *done, void *user);
+void kp_peer_loads(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_loads_done *done, void *user);
+void kp_peer_tokenizer(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_tokenizer_done *done, void *user);
 
 #endif

@@ -60,15 +60,13 @@ void kp_remote_blame(const struct kp_remote *e, struct kp_err *err);
 /* An engine's status as ours (engine/remote.h, "Errors"). */
 void kp_remote_map_status(const struct kp_remote *e, struct kp_err *status);
 
-void kp_remote_health(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status), void *user);
-void kp_remote_info(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info),
-	void *user);
-void kp_remote_loads(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads),
-	void *user);
-void kp_remote_tokenizer(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user);
+void kp_remote_health(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_health_done *done, void *user);
+void kp_remote_info(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_info_done *done, void *user);
+void kp_remote_loads(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_loads_done *done, void *user);
+void kp_remote_tokenizer(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_tokenizer_done *done, void *user);
 
 #endif

@@ -27,12 +27,10 @@ struct question {
 	struct kp_err status; /* the first failure */
 	void (*finish)(struct question *q);
 	union {
-		void (*health)(void *user, const struct kp_err *status);
-		void (*info)(
-			void *user, const struct kp_err *status, const struct kp_engine_info *info);
-		void (*loads)(void *user, const struct kp_err *status,
-			const struct kp_engine_loads *loads);
-		void (*tokenizer)(void *user, const struct kp_err *status, kp_str zip);
+		kp_engine_health_done *health;
+		kp_engine_info_done *info;
+		kp_engine_loads_done *loads;
+		kp_engine_tokenizer_done *tokenizer;
 	} done;
 	void *user;
 	struct kp_arena *arena;
@@ -147,8 +145,8 @@ static void finish_health(struct question *q)
 {
 	q->done.health(q->user, &q->status);
 }
-void kp_remote_health(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status), void *user)
+void kp_remote_health(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_health_done *done, void *user)
 {
 	struct question *q = open_question(e, finish_health, user);
 	q->done.health = done;
@@ -166,9 +164,8 @@ static void finish_loads(struct question *q)
 	q->loads.at_ns = kp_loop_now(q->e->base.loop);
 	q->done.loads(q->user, &q->status, q->status.code == KP_OK ? &q->loads : NULL);
 }
-void kp_remote_loads(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_loads *loads),
-	void *user)
+void kp_remote_loads(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_loads_done *done, void *user)
 {
 	struct question *q = open_question(e, finish_loads, user);
 	q->done.loads = done;
@@ -193,9 +190,7 @@ static void finish_info(struct question *q)
 	}
 	q->done.info(q->user, &q->status, ok ? &q->info : NULL);
 }
-void kp_remote_info(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, const struct kp_engine_info *info),
-	void *user)
+void kp_remote_info(struct kp_engine *e, int64_t deadline_ns, kp_engine_info_done *done, void *user)
 {
 	struct question *q = open_question(e, finish_info, user);
 	q->done.info = done;
@@ -265,8 +260,8 @@ static void finish_tokenizer(struct question *q)
 		q->user, &q->status, q->status.code == KP_OK ? kp_buf_str(&q->zip) : KP_STR_NULL);
 }
 
-void kp_remote_tokenizer(struct kp_engine *e, int64_t deadline_ns,
-	void (*done)(void *user, const struct kp_err *status, kp_str zip), void *user)
+void kp_remote_tokenizer(
+	struct kp_engine *e, int64_t deadline_ns, kp_engine_tokenizer_done *done, void *user)
 {
 	struct question *q = open_question(e, finish_tokenizer, user);
 	q->done.tokenizer = done;
