@@ -154,7 +154,8 @@ static void on_fill(void *arg, struct kp_arena *a, struct kp_report *ret)
 
 size_t kp_control_target_ports(const struct kp_control *c, uint16_t *ports, size_t max)
 {
-	const struct kp_program_pool *pool = c->program ? &c->program->pools[0] : NULL;
+	const struct kp_program_pool *pool =
+		c->program && c->program->n_pools ? &c->program->pools[0] : NULL;
 	size_t n = pool ? KP_MIN(max, pool->n_target_ports) : 0;
 	for (size_t i = 0; i < n; i++) {
 		ports[i] = pool->target_ports[i];
