@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "obs/log.h"
-#include "operator/control/hello.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -26,7 +25,7 @@ static int read_kept(const char *path, uint64_t *ret, struct kp_err *err)
 	if (kp_fs_read(path, &text, err)) {
 		return err->code == KP_NOT_FOUND ? 0 : kp_err_wrap(err, "read the last epoch");
 	}
-	if (!kp_str_u64(kp_str_trim(kp_buf_str(&text)), KP_EPOCH_MAX, ret)) {
+	if (!kp_str_u64(kp_str_trim(kp_buf_str(&text)), UINT64_MAX / 2, ret)) {
 		kp_log(KP_LOG_WARN, "the last epoch is not a number, the clock alone counts",
 			kp_f_z("file", path));
 		*ret = 0;

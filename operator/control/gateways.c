@@ -299,9 +299,10 @@ struct kp_plan_gateway *kp_gateways_list(const struct kp_gateways *g, size_t *re
 	size_t n = 0;
 	for (size_t pos = 0; (e = kp_map_next(&g->by_id, &pos)) != NULL;) {
 		const struct kp_gateway_record *r = e->value;
-		list[n++] = (struct kp_plan_gateway){
-			.is = r->is, .ns = r->ns, .heard_ns = r->heard_ns
-		};
+		list[n++] = (struct kp_plan_gateway){ .is = r->is,
+			.ns = r->ns,
+			.heard_ns = r->heard_ns,
+			.is_draining = r->report.draining };
 	}
 	qsort(list, n, sizeof(*list), compare);
 	*ret_n = n;

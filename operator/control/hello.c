@@ -99,7 +99,7 @@ static int check_certificate(kp_str id, const kp_str *names, size_t n, struct kp
 }
 
 int kp_hello_check(const struct kp_hello *h, bool is_tls, const kp_str *names, size_t n_names,
-	struct kp_err *err)
+	uint64_t epoch_most, struct kp_err *err)
 {
 	const struct kp_program_gateway g = {
 		.id = h->id, .peer = h->peer, .node = h->node, .own = h->own, .n_own = h->n_own
@@ -118,9 +118,9 @@ int kp_hello_check(const struct kp_hello *h, bool is_tls, const kp_str *names, s
 	if (!is_name(h->ns, 63)) {
 		return invalid(err, "namespace", h->ns, "is not a name of a namespace");
 	}
-	if (h->epoch_seen > KP_EPOCH_MAX || h->revision.epoch > KP_EPOCH_MAX) {
+	if (h->epoch_seen > epoch_most || h->revision.epoch > epoch_most) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"hello: epoch `%llu`: is beyond any clock",
+			"hello: epoch `%llu`: is far ahead of this operator's clock",
 			(unsigned long long)KP_MAX(h->epoch_seen, h->revision.epoch));
 	}
 	return check_address(err, "admin", h->admin) || check_text(err, "version", h->version) ? -1

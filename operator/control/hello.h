@@ -9,13 +9,11 @@ enum {
 	KP_HELLO_NAME_MAX = 253,           /* id, node, address, version */
 	KP_HELLO_OWN_BYTES_MAX = 32 << 10, /* of all its claims: they fit into an item */
 };
-/* Milliseconds of any clock: an epoch beyond is a lie, and would leave little to raise. */
-#define KP_EPOCH_MAX (UINT64_C(1) << 53)
 
-/* names: of its certificate, is_tls false: there is none. UNIMPLEMENTED for another protocol,
+/* names: of its certificate, is_tls false: there is none. epoch_most: what it may have seen. UNIMPLEMENTED for another protocol,
  * PERMISSION_DENIED for an id that is not among the names, else INVALID_ARGUMENT. */
 int kp_hello_check(const struct kp_hello *h, bool is_tls, const kp_str *names, size_t n_names,
-	struct kp_err *err) KP_MUST_USE;
+	uint64_t epoch_most, struct kp_err *err) KP_MUST_USE;
 /* The same of what a program says of a gateway. */
 int kp_hello_check_gateway(const struct kp_program_gateway *g, struct kp_err *err) KP_MUST_USE;
 

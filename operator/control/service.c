@@ -6,6 +6,7 @@
    plan, and what was in force before it would be sent in vain. */
 #include "operator/control/service.h"
 
+#include "control/epoch.h"
 #include "operator/control/epoch.h"
 #include "operator/control/service_metrics.h"
 #include "obs/log.h"
@@ -27,6 +28,7 @@ struct kp_service {
 	struct kp_gateways gateways;
 	struct kp_programs programs;
 	struct kp_list streams;
+	int64_t raise_ns; /* the epoch may be raised then, not before */
 	struct kp_timer tick;
 	struct kp_defer look_around;
 	struct kp_service_metrics metrics;
@@ -165,6 +167,7 @@ static void raise_epoch(struct kp_service *s, uint64_t seen, kp_str gateway)
 	if (seen <= s->programs.epoch) {
 		return;
 	}
+	s->raise_ns = kp_loop_now(s->loop) + KP_FOLLOWER_SILENCE_NS;
 	kp_log(KP_LOG_WARN, "another operator had a higher epoch and is silent: raising ours",
 		kp_f_str("gateway", gateway), kp_f_int("seen", (int64_t)seen),
 		kp_f_int("epoch", (int64_t)epoch));
@@ -181,6 +184,16 @@ static void raise_epoch(struct kp_service *s, uint64_t seen, kp_str gateway)
 		}
 	}
 	shown(s);
+}
+
+/* How long a gateway has to wait for that. A raise ends every stream, so there is one in half a minute,
+ * whatever gateways say they have seen. */
+static int64_t wait_to_raise(const struct kp_service *s, uint64_t seen, uint64_t age_ms)
+{
+	int64_t wait = kp_epoch_wait_ns(s->programs.epoch, seen, age_ms);
+	return seen <= s->programs.epoch
+		       ? 0
+		       : KP_MAX(KP_MAX(wait, s->raise_ns - kp_loop_now(s->loop)), INT64_C(0));
 }
 
 static void hold(struct stream *st, int64_t wait_ns)
@@ -247,7 +260,8 @@ static void on_hello(struct stream *st, const struct kp_hello *h)
 	int64_t now = kp_loop_now(s->loop);
 	struct kp_gateway_record *r = kp_gateways_find(&s->gateways, h->id);
 	struct stream *old = r ? r->stream : NULL;
-	if (kp_hello_check(h, s->opts.tls_dir != NULL, st->names, st->n_names, &err) ||
+	uint64_t most = KP_MAX(kp_epoch_most(kp_wall_ns()), s->programs.epoch);
+	if (kp_hello_check(h, s->opts.tls_dir != NULL, st->names, st->n_names, most, &err) ||
 		kp_gateways_hello(&s->gateways, h, now, kp_wall_ns(), &r, &err)) {
 		refuse(st, &err);
 		return;
@@ -269,7 +283,7 @@ static void on_hello(struct stream *st, const struct kp_hello *h)
 		kp_f_str("namespace", r->ns), kp_f_str("from", st->address),
 		kp_f_str("version", r->version), kp_f_int("claims", (int64_t)r->is.n_own),
 		kp_f_z("runs", kp_revision_text(&h->revision, runs)));
-	int64_t wait = kp_epoch_wait_ns(s->programs.epoch, st->epoch_seen, h->epoch_age_ms);
+	int64_t wait = wait_to_raise(s, st->epoch_seen, h->epoch_age_ms);
 	if (wait) {
 		hold(st, wait);
 	} else {
@@ -324,6 +338,7 @@ static void on_nack(struct stream *st, const struct kp_nack *nack)
 static void on_report(struct stream *st, const struct kp_report *report)
 {
 	struct kp_service *s = st->service;
+	bool has_turned = st->gateway->report.draining != report->draining;
 	bool is_same = kp_report_same(&st->gateway->report, report);
 	kp_service_metrics_report(&s->metrics);
 	if (!is_same || !st->gateway->has_report) {
@@ -333,6 +348,9 @@ static void on_report(struct stream *st, const struct kp_report *report)
 				kp_f_int("endpoints", (int64_t)report->n_endpoints));
 		}
 		shown(s);
+	}
+	if (has_turned) {
+		s->opts.changed(s->opts.ctx); /* it gives way, or takes back */
 	}
 }
 
@@ -404,7 +422,8 @@ static void check_stream(struct stream *st, int64_t now)
 			kp_revision_text(&st->sender.sent, revision),
 			(int)(ANSWER_NS / KP_NS_PER_S));
 		refuse(st, &err);
-	} else if (st->held_until_ns && now >= st->held_until_ns) {
+	} else if (st->held_until_ns && now >= st->held_until_ns &&
+		   wait_to_raise(st->service, st->epoch_seen, UINT64_MAX) == 0) {
 		st->held_until_ns = 0; /* the other operator was silent for long enough */
 		st->gateway->held_epoch = 0;
 		raise_epoch(st->service, st->epoch_seen, st->gateway->is.id);

@@ -47,7 +47,7 @@ static int plan_namespace(struct planner *p, const struct kp_intent_namespace *f
 	struct kp_program_gateway *gateways = kp_xcalloc(n + 1, sizeof(*gateways));
 	for (size_t i = 0; i < n; i++) {
 		gateways[i] = known[i]->is;
-		gateways[i].yields = is_silent(p, known[i]);
+		gateways[i].yields = is_silent(p, known[i]) || known[i]->is_draining;
 	}
 	to->name = kp_str_c(kp_xstrdup(from->name.p)); /* an arena's strings end with NUL */
 	int r = kp_program_with_owners(from->program, gateways, n, &to->program, &to->problems,

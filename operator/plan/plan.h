@@ -2,8 +2,8 @@
    namespace, the same for all its gateways. Pure: the time is given, the same input gives the same
    plan, in whatever order the gateways are listed.
 
-   A gateway is silent after KP_PLAN_SILENT_NS: it stays owner of what nobody else claims, since its
-   engines may be serving. After KP_PLAN_GONE_NS it is gone: in no program, owner of nothing. */
+   A gateway that is silent, after KP_PLAN_SILENT_NS, or drains stays owner of what nobody else claims,
+   since its engines may be serving. After KP_PLAN_GONE_NS it is gone: in no program, owner of nothing. */
 #ifndef OPERATOR_PLAN_PLAN_H
 #define OPERATOR_PLAN_PLAN_H
 
@@ -21,6 +21,7 @@ struct kp_plan_gateway {
 	struct kp_program_gateway is; /* `yields` is the plan's business */
 	kp_str ns;
 	int64_t heard_ns; /* when it was heard of last */
+	bool is_draining; /* it says so */
 };
 struct kp_plan_namespace {
 	kp_str name;                             /* the intent's */

@@ -41,7 +41,7 @@ static void take(struct kp_gateways *g, struct kp_gateway_record **r, kp_str byt
 		return;
 	}
 	if (m.type == KP_GATEWAY_HELLO) {
-		if (kp_hello_check(&m.hello, false, NULL, 0, &err) == 0) {
+		if (kp_hello_check(&m.hello, false, NULL, 0, UINT64_MAX, &err) == 0) {
 			KP_BUG_ON(kp_gateways_hello(g, &m.hello, now, now, r, &err) < 0);
 		}
 	} else if (*r && m.type == KP_GATEWAY_REPORT) {

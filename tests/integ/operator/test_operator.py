@@ -272,7 +272,12 @@ def test_a_lost_gateway_stays_owner_and_a_drained_one_gives_way(run, join):
     stays = join(operator, "c-stays", own=["default/e", "default/f"])
     stays.wait_owners(e="a-lost", f="b-drained")
     drained.say(draining=True)
-    wait_until(lambda: gateway_of(operator, "b-drained").get("draining"), "that it drains")
+    stays.wait_owners(e="a-lost", f="c-stays")  # at once: what still runs there needs no new owner's leave
+    wait_until(lambda: gateway_of(operator, "b-drained").get("draining"), "it is shown")
+    drained.say(draining=False)
+    stays.wait_owners(e="a-lost", f="b-drained")
+    drained.say(draining=True)
+    stays.wait_owners(e="a-lost", f="c-stays")
     drained.close()
     lost.close()
     stays.wait_owners(e="a-lost", f="c-stays")
@@ -399,6 +404,31 @@ def test_a_higher_epoch_of_an_operator_that_is_silent_is_passed(run, join, tmp_p
         operator.stop()
 
 
+def test_an_epoch_far_ahead_locks_nobody_out(run, join, tmp_path):
+    """Whatever one gateway says it has seen: the bound is the clock's, so that what was believed once can be raised above again."""
+    year = 365 * 86400000
+    operator = run(TWO, "--state-dir", tmp_path)
+    most = int(time.time() * 1000) + year - 60000
+    liar = join(operator, "liar", epoch_seen=most, epoch_age_ms=31000)
+    liar.wait_programs(1)
+    assert liar.welcome.epoch == most + 1
+    for seen in (2**53, 2**63, most + 10 * 60000):
+        refused = join(operator, "more", epoch_seen=seen, epoch_age_ms=31000)
+        refused.wait_end(grpc.StatusCode.INVALID_ARGUMENT, "far ahead of this operator's clock")
+    # Once in half a minute, so that nobody's streams are ended again and again.
+    calm = join(operator, "calm", epoch_seen=most + 1, epoch_age_ms=0)
+    calm.wait_programs(1)
+    held = join(operator, "held", epoch_seen=most + 2, epoch_age_ms=31000)
+    wait_until(lambda: any("another operator programs it" in p for p in gateway_of(operator, "held")["problems"]), "it waits")
+    assert int(operator.told()["operator"]["epoch"]) == most + 1 and calm.end is None and not held.programs
+    # A new operator, with the kept epoch or without: the gateways that believed it are programmed.
+    for options in (("--state-dir", tmp_path), ()):
+        other = run(TWO, *options)
+        gw = join(other, "gw", epoch_seen=most + 1, epoch_age_ms=31000)
+        gw.wait_programs(1)
+        assert gw.welcome.epoch > most
+
+
 def test_a_refusal_for_a_stale_epoch_asks_for_another_hello(run, join):
     operator = run(TWO)
     gw = join(operator, answer=lambda p: "stale_epoch")
@@ -479,7 +509,7 @@ def test_hellos_that_are_refused(run, join):
         (dict(peer="nowhere"), "INVALID_ARGUMENT", "peer `nowhere`"),
         (dict(own=["x" * 600]), "RESOURCE_EXHAUSTED", "hello.own"),
         (dict(own=["default/" + "x" * 100] * 1000), "RESOURCE_EXHAUSTED", "own: "),
-        (dict(epoch_seen=2**63), "INVALID_ARGUMENT", "beyond any clock"),
+        (dict(epoch_seen=2**63), "INVALID_ARGUMENT", "far ahead of this operator's clock"),
     ):
         m = message("GatewayMessage")()
         m.hello.CopyFrom(message("Hello")(**({"protocol": 1, "id": "x", "namespace": "default"} | fields)))

@@ -135,7 +135,7 @@ static void come_back(struct kp_gateways *anew, const struct kp_plan_gateway *g,
 	struct kp_gateway_record *record;
 	struct kp_err err = KP_ERR_INIT;
 	memcpy(h.revision.hash, ns->items->hash, KP_HASH_BYTES);
-	assert_int_equal(kp_hello_check(&h, false, NULL, 0, &err), 0);
+	assert_int_equal(kp_hello_check(&h, false, NULL, 0, UINT64_MAX, &err), 0);
 	assert_int_equal(kp_gateways_hello(anew, &h, now, 0, &record, &err), 0);
 }
 

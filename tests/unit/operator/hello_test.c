@@ -16,7 +16,7 @@ static const struct kp_hello good = { .protocol = 1,
 static void assert_refused(const struct kp_hello *h, enum kp_code code, const char *msg)
 {
 	struct kp_err err = KP_ERR_INIT;
-	assert_int_equal(kp_hello_check(h, false, NULL, 0, &err), -1);
+	assert_int_equal(kp_hello_check(h, false, NULL, 0, 1000, &err), -1);
 	assert_string_equal(err.msg, msg);
 	assert_int_equal(err.code, code);
 }
@@ -26,11 +26,11 @@ static void test_good(void **state)
 	(void)state;
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_hello h = good;
-	assert_int_equal(kp_hello_check(&h, false, NULL, 0, &err), 0);
+	assert_int_equal(kp_hello_check(&h, false, NULL, 0, 1000, &err), 0);
 	h.peer = h.node = h.admin = h.version = KP_S(""); /* nothing is known */
-	assert_int_equal(kp_hello_check(&h, false, NULL, 0, &err), 0);
+	assert_int_equal(kp_hello_check(&h, false, NULL, 0, 1000, &err), 0);
 	h.peer = KP_S("unix:/run/peer.sock");
-	assert_int_equal(kp_hello_check(&h, false, NULL, 0, &err), 0);
+	assert_int_equal(kp_hello_check(&h, false, NULL, 0, 1000, &err), 0);
 }
 
 static void test_refused(void **state)
@@ -68,7 +68,14 @@ static void test_refused(void **state)
 	h = good;
 	h.epoch_seen = UINT64_MAX;
 	assert_refused(&h, KP_INVALID_ARGUMENT,
-		"hello: epoch `18446744073709551615`: is beyond any clock");
+		"hello: epoch `18446744073709551615`: is far ahead of this operator's clock");
+	h.epoch_seen = 0;
+	h.revision.epoch = 1001;
+	assert_refused(&h, KP_INVALID_ARGUMENT,
+		"hello: epoch `1001`: is far ahead of this operator's clock");
+	h.epoch_seen = h.revision.epoch = 1000;
+	struct kp_err err = KP_ERR_INIT;
+	assert_int_equal(kp_hello_check(&h, false, NULL, 0, 1000, &err), 0);
 	h = good;
 	const kp_str claim = KP_S("default/a\n");
 	h.own = &claim;
@@ -93,12 +100,12 @@ static void test_certificates(void **state)
 	(void)state;
 	const kp_str names[] = { KP_S_INIT("spiffe://x"), KP_S_INIT("GW-1.example") };
 	struct kp_err err = KP_ERR_INIT;
-	assert_int_equal(kp_hello_check(&good, true, names, 2, &err), 0);
-	assert_int_equal(kp_hello_check(&good, true, names, 1, &err), -1);
+	assert_int_equal(kp_hello_check(&good, true, names, 2, 1000, &err), 0);
+	assert_int_equal(kp_hello_check(&good, true, names, 1, 1000, &err), -1);
 	assert_string_equal(err.msg,
 		"hello: id `gw-1.example`: is not a name of the client's certificate (`spiffe://x`)");
 	assert_int_equal(err.code, KP_PERMISSION_DENIED);
-	assert_int_equal(kp_hello_check(&good, true, NULL, 0, &err), -1);
+	assert_int_equal(kp_hello_check(&good, true, NULL, 0, 1000, &err), -1);
 	assert_non_null(strstr(err.msg, "(none)"));
 }
 
