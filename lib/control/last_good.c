@@ -104,12 +104,12 @@ int kp_last_good_write(const char *path, const struct kp_revision *revision,
 int kp_last_good_read(const char *path, struct kp_revision *ret_revision, struct kp_items **ret,
 	struct kp_err *err)
 {
-	KP_AUTO(buf) struct kp_buf b;
-	kp_buf_init(&b, FILE_MAX);
-	if (kp_fs_read(path, &b, err) < 0) {
+	/* Mapped, not read: what is no regular file (a FIFO would wait for a writer) is refused. */
+	struct kp_mapping m = { 0 };
+	if (kp_fs_map(path, FILE_MAX, &m, err) < 0) {
 		return -1;
 	}
-	return kp_last_good_decode(kp_buf_str(&b), ret_revision, ret, err) < 0
-		       ? kp_err_wrap(err, "`%s`", path)
-		       : 0;
+	int r = kp_last_good_decode(m.bytes, ret_revision, ret, err);
+	kp_fs_unmap(&m);
+	return r < 0 ? kp_err_wrap(err, "`%s`", path) : 0;
 }
