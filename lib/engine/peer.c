@@ -118,6 +118,9 @@ static int check_delta(
 	if (c->is_finished) {
 		return kp_err_set(err, KP_INTERNAL, "sent more after the end");
 	}
+	if (d->finish == KP_FINISH_ERROR) {
+		return kp_err_set(err, KP_INTERNAL, "called a failure an answer");
+	}
 	if (d->n_ids > c->n_left) {
 		return kp_err_set(err, KP_INTERNAL, "sent more tokens than were asked for");
 	}

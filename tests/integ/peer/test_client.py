@@ -127,6 +127,7 @@ def logprob(i, **more):
 
 @pytest.mark.parametrize("responses,words", [
     ([response([5], finish=1), response([6])], "sent more after the end"),
+    ([response([5], finish=4)], "called a failure an answer"),
     ([DONE, DONE], "sent more after the end"),
     ([DONE, b""], "sent more after the end"),
     ([response([999]), response([1000])], "sent token id 1000, but its vocabulary has 1000"),
