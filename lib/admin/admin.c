@@ -10,6 +10,7 @@
    take at once and does not call back before that is gone: one text per client, at most. */
 #include "admin/admin.h"
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/version.h"
@@ -21,6 +22,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 enum {
 	MAX_ANSWER = 16 << 20,
@@ -442,9 +444,13 @@ static const struct lws_protocols protocols[] = {
 
 static void lws_log(int level, const char *line)
 {
-	kp_str s = kp_str_trim(kp_str_c(line));
-	kp_log(level == LLL_ERR ? KP_LOG_WARN : KP_LOG_DEBUG, "admin listener",
-		kp_f_str("text", s));
+	static _Thread_local struct kp_log_limit limit; /* a failing accept is said each time */
+	uint64_t suppressed;
+	if (kp_log_allow(&limit, kp_now_ns(), KP_NS_PER_S, &suppressed)) {
+		kp_log(level == LLL_ERR ? KP_LOG_WARN : KP_LOG_DEBUG, "admin listener",
+			kp_f_str("text", kp_str_trim(kp_str_c(line))),
+			kp_f_int("suppressed", (int64_t)suppressed));
+	}
 }
 
 static void *thread_main(void *arg)
@@ -458,6 +464,17 @@ static void *thread_main(void *arg)
 static const lws_retry_bo_t idle = { .secs_since_valid_ping = PING_S,
 	.secs_since_valid_hangup = HANGUP_S };
 
+/* An eighth of the descriptors at most: those who come here must not take what the program works with. */
+static unsigned max_connections(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur == RLIM_INFINITY) {
+		return KP_ADMIN_MAX_CONNECTIONS;
+	}
+	return (unsigned)KP_MIN(
+		KP_MAX(r.rlim_cur / 8, (rlim_t)8), (rlim_t)KP_ADMIN_MAX_CONNECTIONS);
+}
+
 static int listen_on(struct kp_admin *a, const struct kp_addr *addr)
 {
 	bool has_ipv6 = kp_str_find_char(kp_str_c(addr->host), ':') >= 0;
@@ -469,7 +486,7 @@ static int listen_on(struct kp_admin *a, const struct kp_addr *addr)
 		.timeout_secs = 15,
 		.keepalive_timeout = 60,
 		.max_http_header_data = MAX_HEAD,
-		.fd_limit_per_thread = KP_ADMIN_MAX_CONNECTIONS,
+		.fd_limit_per_thread = max_connections(),
 		.retry_and_idle_policy = &idle,
 		.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
 			   (has_ipv6 ? 0 : LWS_SERVER_OPTION_DISABLE_IPV6) };

@@ -3,7 +3,7 @@
    no bodies; keep it off the public network. Errors are JSON (json/write.h).
 
    Limits: path and query together 4 KiB of header, KP_ADMIN_MAX_ARGS parameters, answers of 16 MiB,
-   KP_ADMIN_MAX_CONNECTIONS connections (more wait in the kernel's queue), 15 s for a request's head,
+   KP_ADMIN_MAX_CONNECTIONS connections, or an eighth of the descriptors (more wait in the kernel's queue), 15 s for a request's head,
    60 s between requests.
 
    The feed: a WebSocket on one path that shows the latest text and then each change. A text that is
