@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum { MAX_QUEUED_JOBS = 256 };
+#define TOLD_NS KP_NS_PER_S
 
 /* SO_REUSEPORT, which our loops share a port by, would let a second gateway share it too: look
  * first. */
@@ -231,11 +232,28 @@ static bool wait_idle(struct kp_gateway *g, int64_t ns, bool idle_ends_it)
 	return idle_ends_it && atomic_load(&g->in_flight) == 0;
 }
 
+void kp_gateway_drain(struct kp_gateway *g)
+{
+	long long none = 0;
+	int64_t refuse_ns = kp_now_ns() + (g->config.control ? TOLD_NS : 0);
+	atomic_compare_exchange_strong(&g->refuse_ns, &none, refuse_ns);
+	if (!atomic_exchange(&g->draining, true)) {
+		kp_log(KP_LOG_INFO, "draining", kp_f_int("in_flight", atomic_load(&g->in_flight)));
+		kp_control_drains(g->control);
+	}
+}
+
+bool kp_gateway_refuses(const struct kp_gateway *g, int64_t now_ns)
+{
+	return atomic_load_explicit(&g->draining, memory_order_relaxed) &&
+	       now_ns >= atomic_load_explicit(&g->refuse_ns, memory_order_relaxed);
+}
+
 static void drain(struct kp_gateway *g)
 {
-	atomic_store(&g->draining, true);
-	kp_log(KP_LOG_INFO, "draining", kp_f_int("in_flight", atomic_load(&g->in_flight)));
-	wait_idle(g, g->config.drain_settle_ns, false);
+	int64_t settle_ns = KP_MAX(g->config.drain_settle_ns, g->config.control ? TOLD_NS : 0);
+	kp_gateway_drain(g);
+	wait_idle(g, settle_ns, false);
 	for (size_t i = 0; i < g->n_loops; i++) {
 		kp_gwloop_drain(g->loops[i], false);
 	}

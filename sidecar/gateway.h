@@ -36,6 +36,8 @@ struct kp_gateway {
 	atomic_llong body_bytes; /* of all request bodies held */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining;
+	atomic_llong
+		refuse_ns; /* while it drains: when it begins to turn other gateways away (monotonic) */
 	bool is_listening; /* on a public address; the control thread's once it runs */
 };
 
@@ -44,6 +46,11 @@ int kp_gateway_start(
 	const struct kp_config *config, struct kp_gateway **ret, struct kp_err *err) KP_MUST_USE;
 /* The control thread: the program names the ports at last (127.0.0.1); nothing when it listens. */
 void kp_gateway_listen(struct kp_gateway *g, const uint16_t *ports, size_t n);
+/* Any thread: not ready from now on, and the operator is told. Other gateways are turned away once it has
+ * had a second to name another owner, if there is one; what runs goes on. */
+void kp_gateway_drain(struct kp_gateway *g);
+/* Any thread: is what other gateways send turned away? */
+bool kp_gateway_refuses(const struct kp_gateway *g, int64_t now_ns);
 /* Blocks until SIGTERM or SIGINT, drains, takes everything down. */
 void kp_gateway_run(struct kp_gateway *g);
 void kp_gateway_destroy(struct kp_gateway *g);

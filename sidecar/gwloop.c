@@ -15,8 +15,9 @@
 
 enum { MAX_CONNECTIONS = 20000, SCRATCH_BYTES = 8 << 20, ANSWER_BYTES = 256 << 20 };
 
-/* A loop's share of the descriptors; some stay for engines, files and the admin listener. */
-static unsigned max_connections(const struct kp_gateway *g)
+/* What a loop's public port may take of the descriptors, or its peer port, which gets a quarter where there
+ * is one. Half or 256 stay for engines, files, the operator and the admin listener. */
+static unsigned max_connections(const struct kp_gateway *g, bool is_peer)
 {
 	struct rlimit r;
 	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur == RLIM_INFINITY) {
@@ -24,6 +25,9 @@ static unsigned max_connections(const struct kp_gateway *g)
 	}
 	rlim_t kept = KP_MIN((rlim_t)256, r.rlim_cur / 2);
 	rlim_t share = (r.rlim_cur - kept) / g->config.loops;
+	if (g->config.peer_listen) {
+		share = is_peer ? share / 4 : share - share / 4;
+	}
 	return share > MAX_CONNECTIONS ? MAX_CONNECTIONS : (unsigned)KP_MAX(share, (rlim_t)1);
 }
 
@@ -43,11 +47,11 @@ int kp_gwloop_create(
 	l->peer_tls = kp_peer_tls_ref(&g->peer_tls);
 	kp_buf_init(&l->scratch_buf, ANSWER_BYTES);
 	const struct kp_http_limits limits = { .max_body_bytes = g->config.max_body_bytes,
-		.max_connections = max_connections(g) };
+		.max_connections = max_connections(g, false) };
 	const struct kp_http_handler handler = { kp_api_request, l };
 	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
 	if (g->config.peer_listen) {
-		l->peer = kp_peer_server_create(l, l->peer_tls.server);
+		l->peer = kp_peer_server_create(l, l->peer_tls.server, max_connections(g, true));
 	}
 	*ret = l;
 	return 0;

@@ -33,9 +33,7 @@ static struct kp_admin_answer drain(
 {
 	struct kp_gateway *g = ctx;
 	(void)query;
-	if (!atomic_exchange(&g->draining, true)) {
-		kp_log(KP_LOG_INFO, "draining", kp_f_int("in_flight", atomic_load(&g->in_flight)));
-	}
+	kp_gateway_drain(g);
 	kp_buf_printf(out, "draining, %d requests in flight\n", atomic_load(&g->in_flight));
 	return text;
 }

@@ -99,6 +99,25 @@ bool kp_control_ready(struct kp_control *c, bool verbose, struct kp_buf *out)
 	return ready;
 }
 
+struct drains {
+	struct kp_msg msg;
+	struct kp_control *c;
+};
+
+static void on_drains(struct kp_msg *msg)
+{
+	struct drains *d = KP_CONTAINER(msg, struct drains, msg);
+	on_changed(d->c);
+	kp_mem_free(d);
+}
+
+void kp_control_drains(struct kp_control *c)
+{
+	struct drains *d = kp_new(struct drains);
+	*d = (struct drains){ .msg = { .run = on_drains }, .c = c };
+	kp_mailbox_post(kp_loop_mailbox(c->loop), &d->msg);
+}
+
 struct suspect {
 	struct kp_msg msg;
 	struct kp_control *c;

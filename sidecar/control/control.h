@@ -22,6 +22,8 @@ void kp_control_destroy(struct kp_control *c); /* joins the thread; NULL is fine
 /* Any thread: is the gateway ready (not draining, a program accepted, an engine routable)? Appends
  * "ok\n" or one line per check. */
 bool kp_control_ready(struct kp_control *c, bool verbose, struct kp_buf *out);
+/* Any thread: the gateway drains from now on; the operator is told at once. */
+void kp_control_drains(struct kp_control *c);
 /* Any thread: what the loops serve from now; the caller's reference. NULL: nothing yet. */
 struct kp_snapshot *kp_control_snapshot(struct kp_control *c);
 /* Any thread: a call to this endpoint failed as if it were gone. It is asked for its health now,

@@ -726,6 +726,15 @@ bool kp_engines_report(const struct kp_engines *es, struct kp_buf *out)
 	return any;
 }
 
+/* Of a gateway that drains nothing takes requests any more. */
+static enum kp_endpoint_state told_state(const struct kp_engines *es, const struct endpoint *p)
+{
+	enum kp_endpoint_state state = kp_endpoint_state(p->shared);
+	return state == KP_ENDPOINT_ROUTABLE && atomic_load(&es->gateway->draining)
+		       ? KP_ENDPOINT_DRAINING
+		       : state;
+}
+
 void kp_engines_fill(const struct kp_engines *es, struct kp_arena *a, struct kp_report *ret)
 {
 	size_t n = 0, max = 0;
@@ -742,8 +751,7 @@ void kp_engines_fill(const struct kp_engines *es, struct kp_arena *a, struct kp_
 			}
 			r[n++] = (struct kp_endpoint_report){ .engine = kp_str_c(e->name),
 				.address = kp_str_c(p->shared->address),
-				.state = kp_str_c(
-					kp_endpoint_state_name(kp_endpoint_state(p->shared))),
+				.state = kp_str_c(kp_endpoint_state_name(told_state(es, p))),
 				.reason = kp_str_c(p->why),
 				.model = kp_str_c(p->model ? p->model : ""),
 				.in_flight =

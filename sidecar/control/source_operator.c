@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/version.h"
+#include "control/epoch.h"
 #include "control/follower.h"
 #include "control/last_good.h"
 #include "obs/log.h"
@@ -17,6 +18,7 @@
 #define BACKOFF_MIN_NS (100 * KP_NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * KP_NS_PER_S)
 #define WELCOME_NS     (10 * KP_NS_PER_S)
+#define KEEP_AGAIN_NS  (10 * KP_NS_PER_S)
 enum { REPORT_MS = 1000, REPORT_MS_MIN = 100, REPORT_MS_MAX = 60000, REPORT_BYTES = 4 << 20 };
 
 struct follow {
@@ -29,7 +31,7 @@ struct follow {
 	struct kp_rpc_stream *stream; /* NULL: waiting to try again */
 	bool is_welcome;
 	struct kp_timer again, welcome, report;
-	int64_t backoff_ns, report_ns, report_due_ns;
+	int64_t backoff_ns, report_ns, report_due_ns, keep_again_ns;
 	struct kp_rng rng;
 	char *last_good; /* path; NULL: not kept */
 	char operator_id[128];
@@ -58,6 +60,18 @@ static void send(struct follow *f, const struct kp_gateway_message *m)
 	kp_rpc_stream_send(f->stream, kp_buf_str(&out));
 }
 
+/* An epoch that no honest operator could pass would keep this gateway from all of them. */
+static int check_epoch(uint64_t epoch, struct kp_err *err)
+{
+	if (epoch <= kp_epoch_most_of_gateway(kp_wall_ns())) {
+		return 0;
+	}
+	kp_err_set(err, KP_INVALID_ARGUMENT, "epoch `%llu`: is far ahead of this gateway's clock",
+		(unsigned long long)epoch);
+	err->reason = KP_NACK_INVALID;
+	return -1;
+}
+
 /* --- the last good program --- */
 
 static void keep(struct follow *f)
@@ -69,6 +83,7 @@ static void keep(struct follow *f)
 	}
 	memcpy(before, f->state_error, sizeof(before));
 	f->state_error[0] = '\0';
+	f->keep_again_ns = kp_loop_now(f->loop) + KEEP_AGAIN_NS;
 	if (kp_last_good_write(f->last_good, &f->follower.revision, f->follower.items, &err)) {
 		set_text(f->state_error, sizeof(f->state_error), err.msg);
 		if (!kp_str_eq(kp_str_c(before), kp_str_c(f->state_error))) {
@@ -94,7 +109,8 @@ static void restore(struct follow *f)
 		}
 		return;
 	}
-	if (kp_items_to_program(items, f->follower.ns, &p, &err)) {
+	if (check_epoch(revision.epoch, &err) ||
+		kp_items_to_program(items, f->follower.ns, &p, &err)) {
 		kp_log(KP_LOG_ERROR, "the last good program cannot be used", kp_f_err(&err));
 		kp_items_unref(items);
 		return;
@@ -111,6 +127,11 @@ static void restore(struct follow *f)
 static void on_report(struct kp_timer *t)
 {
 	struct follow *f = KP_CONTAINER(t, struct follow, report);
+	int64_t now = kp_loop_now(f->loop);
+	if (f->state_error[0] && f->follower.items && now >= f->keep_again_ns) {
+		keep(f);
+		f->sink.changed(f->sink.arg);
+	}
 	struct kp_arena *a = kp_arena_create(REPORT_BYTES);
 	struct kp_gateway_message m = { .type = KP_GATEWAY_REPORT };
 	f->sink.fill(f->sink.arg, a, &m.report);
@@ -128,6 +149,10 @@ static void on_welcome(struct follow *f, const struct kp_welcome *w)
 		kp_err_set(&err, KP_UNIMPLEMENTED,
 			"the operator speaks protocol %u, this gateway %d", w->protocol,
 			KP_CONTROL_PROTOCOL);
+		kp_rpc_stream_close(f->stream, &err);
+		return;
+	}
+	if (check_epoch(w->epoch, &err)) {
 		kp_rpc_stream_close(f->stream, &err);
 		return;
 	}
@@ -169,7 +194,8 @@ static void on_program(struct follow *f, const struct kp_program_message *m)
 	struct kp_offer offer = { 0 };
 	struct kp_err err;
 	char text[KP_REVISION_TEXT_MAX];
-	if (kp_follower_check(&f->follower, m, kp_now_ns(), &offer, &err)) {
+	if (check_epoch(m->revision.epoch, &err) ||
+		kp_follower_check(&f->follower, m, kp_now_ns(), &offer, &err)) {
 		refuse(f, &m->revision, &err);
 		return;
 	}
@@ -252,6 +278,19 @@ static void on_no_welcome(struct kp_timer *t)
 	kp_rpc_stream_close(f->stream, &err);
 }
 
+/* One that claims endpoints and owns none lost them to another, most likely because it is gone: an
+ * operator that starts anew must not give them back to it. */
+static bool has_its_claims(const struct kp_program *p, const struct kp_program_gateway *g)
+{
+	bool has = g->n_own == 0;
+	for (size_t i = 0; i < p->n_engines && !has; i++) {
+		for (size_t k = 0; k < p->engines[i].n_endpoints && !has; k++) {
+			has = p->engines[i].endpoints[k].owner == g;
+		}
+	}
+	return has;
+}
+
 static void hello(struct follow *f)
 {
 	const struct kp_config *c = &f->gateway->config;
@@ -273,13 +312,20 @@ static void hello(struct follow *f)
 			.epoch_seen = f->follower.epoch_seen,
 			.epoch_age_ms = kp_follower_age_ms(&f->follower, kp_now_ns()) } };
 	struct kp_program *p = NULL;
+	struct kp_program_gateway *known = NULL;
 	struct kp_err err;
 	if (f->follower.items &&
 		kp_items_to_program(f->follower.items, f->follower.ns, &p, &err) == 0) {
-		m.hello.known = p->gateways;
-		m.hello.n_known = p->n_gateways;
+		known = kp_xcalloc(p->n_gateways + 1, sizeof(*known));
+		for (size_t i = 0; i < p->n_gateways; i++) {
+			if (has_its_claims(p, &p->gateways[i])) {
+				known[m.hello.n_known++] = p->gateways[i];
+			}
+		}
+		m.hello.known = known;
 	}
 	send(f, &m);
+	kp_mem_free(known);
 	kp_program_destroy(p);
 }
 

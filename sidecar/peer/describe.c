@@ -16,7 +16,7 @@ static void describe(
 {
 	const struct kp_endpoint *e = own->endpoint;
 	const struct kp_text_stack *text = own->revision->text;
-	bool drains = atomic_load_explicit(&s->l->gateway->draining, memory_order_relaxed);
+	bool drains = kp_gateway_refuses(s->l->gateway, kp_loop_now(s->l->loop));
 	enum kp_endpoint_state state = drains ? KP_ENDPOINT_DRAINING : kp_endpoint_state(e);
 	struct kp_peer_description d = { .state = kp_str_c(kp_endpoint_state_name(state)),
 		.reason = own->facts->why,

@@ -169,7 +169,7 @@ static int check(const struct kp_peer_server *s, const struct kp_peer_own *own,
 	const struct kp_gateway *g = s->l->gateway;
 	const struct kp_endpoint *e = own->endpoint;
 	uint64_t ours = own->revision->text ? own->revision->text->fingerprint : 0;
-	if (atomic_load_explicit(&g->draining, memory_order_relaxed)) {
+	if (kp_gateway_refuses(g, kp_loop_now(s->l->loop))) {
 		return kp_peer_refuse(
 			err, KP_UNAVAILABLE, KP_PEER_DRAINING, "the gateway is draining");
 	}

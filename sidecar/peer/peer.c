@@ -166,12 +166,14 @@ static void find_counters(struct kp_peer_server *s)
 	}
 }
 
-struct kp_peer_server *kp_peer_server_create(struct kp_gwloop *l, struct kp_tls_context *tls)
+struct kp_peer_server *kp_peer_server_create(
+	struct kp_gwloop *l, struct kp_tls_context *tls, unsigned max_connections)
 {
 	struct kp_peer_server *s = kp_new(struct kp_peer_server);
 	const struct kp_grpc_handler handler = { on_request, s };
 	const struct kp_grpc_server_limits limits = { .max_message_bytes = MAX_REQUEST,
-		.http = { .max_streams = KP_MAX(l->gateway->config.max_requests, 1024u),
+		.http = { .max_connections = max_connections,
+			.max_streams = KP_MAX(l->gateway->config.max_requests, 1024u),
 			.high_water = KP_PEER_HIGH_WATER,
 			/* A client at the other end may be slow for as long as a request may take. */
 			.stream_timeout_ns = l->gateway->config.request_timeout_ns } };

@@ -13,13 +13,15 @@
 
 struct kp_peer_server;
 
-/* All on the loop's thread, create and listen also before it runs. tls NULL: cleartext. */
-struct kp_peer_server *kp_peer_server_create(struct kp_gwloop *l, struct kp_tls_context *tls);
+/* All on the loop's thread, create and listen also before it runs. tls NULL: cleartext. max_connections 0: the
+ * HTTP server's own. */
+struct kp_peer_server *kp_peer_server_create(
+	struct kp_gwloop *l, struct kp_tls_context *tls, unsigned max_connections);
 /* As kp_http_server_listen. */
 int kp_peer_server_listen(struct kp_peer_server *s, const char *address, uint16_t *ret_port,
 	struct kp_err *err) KP_MUST_USE;
 void kp_peer_server_set_tls(struct kp_peer_server *s, struct kp_tls_context *tls);
-/* The gateway being `draining`, new generations are turned away already; this closes connections as
+/* New generations are turned away already (kp_gateway_refuses); this closes connections as
    they become idle (GOAWAY). With cancel what is under way ends now. */
 void kp_peer_server_drain(struct kp_peer_server *s, bool cancel);
 /* As kp_flow_engine_down: what waits for its first token there ends; with is_stalled also what was

@@ -1,5 +1,7 @@
 """The operator programs gateways: programs arrive, are acknowledged and kept; without an operator everything goes on."""
 
+import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -141,6 +143,99 @@ def test_without_an_operator_and_without_a_program_it_waits(start, sims, qwen3_p
         assert call(gateway.port, COMPLETIONS, BODY).status == 200
     finally:
         operator.stop()
+
+
+def owners(operator):
+    """Who owns each endpoint of the engine, in the manifest's order."""
+    return [e.get("owner") for e in operator.told()["engines"][0]["endpoints"]]
+
+
+def test_an_owner_that_is_told_to_end_hands_over(start, sims, qwen3_path):
+    """Two claim the same engine: when the one that has it ends, nobody waits for the other."""
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    a = controlled(start, operator, "gw-a", own=["default/e"])
+    b = controlled(start, operator, "gw-b", own=["default/e"])
+    wait_until(lambda: owners(operator) == ["gw-a"], "the lower id has it")
+    for g in (a, b):
+        wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") == 1, "the engine")
+    load = Load(b, 100, short_requests())
+    wait_until(lambda: load.done > 50, "some answers")
+    a.stop()
+    wait_until(lambda: owners(operator) == ["gw-b"], "the other has it", 3)
+    before = load.done
+    wait_until(lambda: load.done > before + 100, "answers by its own engine")
+    load.stop()
+    assert not load.failures and load.unsent == 0 and set(load.statuses) == {200}, load.failures[:3]
+
+
+def test_an_operator_that_starts_anew_gives_nothing_to_the_dead(start, sims, qwen3_path):
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    dead = controlled(start, operator, "gw-0", own=["default/e"])
+    live = controlled(start, operator, "gw-a", own=["default/e"])
+    wait_until(lambda: owners(operator) == ["gw-0"], "the lower id has it")
+    dead.kill()
+    wait_until(lambda: owners(operator) == ["gw-a"], "the other has it")
+    wait_until(lambda: acked(operator, "gw-a"), "it runs that")
+    operator.kill()
+    operator = operator.again()
+    try:
+        wait_until(lambda: acked(operator, "gw-a"), "it is back")
+        assert owners(operator) == ["gw-a"]
+        assert len(live.lines("program accepted")) <= 5 and call(live.port, COMPLETIONS, BODY).status == 200
+        assert "gw-0" not in json.dumps(operator.told()["gateways"])
+    finally:
+        operator.stop()
+
+
+def test_an_empty_program_is_one(start, tmp_path):
+    """The protocol allows it; it names no port, so the gateway listens nowhere and waits."""
+
+    def field(number, value):
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    revision = b"\x08\x01\x10\x01" + field(3, hashlib.sha256(b"").digest())
+    body = field(2, field(1, revision))
+    head = b"KPLPROG\x01" + len(body).to_bytes(8, "little") + hashlib.sha256(body).digest()
+    (tmp_path / "last-good-program").write_bytes(head + body)
+    nobody = f"127.0.0.1:{free_port()}"
+    gateway = start(Gateway, None, "--control", nobody, "--state-dir", tmp_path, ready=False, listen=())
+    assert gateway.lines("starting with the last good program"), gateway.text()
+    assert gateway.ask("/readyz")[0] == 503 and not gateway.lines("listening")
+
+
+def test_what_cannot_be_kept_is_tried_again(start, sims, qwen3_path, tmp_path):
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    directory = tmp_path / "state"
+    gateway = controlled(start, operator, "gw-a", "--state-dir", directory, own=["default/e"])
+    wait_until(lambda: "[!]last good program: " in gateway.ask("/readyz?verbose")[1], "it says so")
+    directory.mkdir()
+    wait_until((directory / "last-good-program").exists, "it is written", 20)
+    wait_until(lambda: "[!]last good program: " not in gateway.ask("/readyz?verbose")[1], "all is well")
+    gateway.stop()
+    # What would wait for a writer is named, and not waited for.
+    (directory / "last-good-program").unlink()
+    os.mkfifo(directory / "last-good-program")
+    gateway = controlled(start, operator, "gw-a", "--state-dir", directory, own=["default/e"])
+    assert "not a regular file" in gateway.lines("cannot read the last good program")[0]["error"]
+
+
+def test_strangers_at_the_peer_port_take_only_their_share(start, sims, qwen3_path):
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    few = ("prlimit", "--nofile=300:300")
+    gateway = controlled(start, operator, "gw-a", "--peer-listen", f"127.0.0.1:{(port := free_port())}", own=["default/e"], wrapper=few)
+    admin = gateway.admin
+    with contextlib.ExitStack() as stack:
+        for at in [port] * 400 + [admin] * 100:
+            s = stack.enter_context(socket.socket())
+            s.setblocking(False)
+            s.connect_ex(("127.0.0.1", at))
+        wait_until(lambda: gateway.fds() > 60, "they are there")
+        assert gateway.fds() < 250, gateway.fds()
+        operator.kill()
+        operator = operator.again()
+        stack.callback(operator.stop)
+        wait_until(lambda: acked(operator, "gw-a"), "the operator reaches it")
+        assert [call(gateway.port, COMPLETIONS, BODY).status for _ in range(20)] == [200] * 20
 
 
 @pytest.mark.parametrize("damage", ["a file", "cut short", "other bytes", "full"])
