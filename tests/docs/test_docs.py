@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KP_BUILD", "build/release")
 SHELLS = {"sh", "bash", "shell", "console", "zsh"}
 TAGS = {"test", "cluster", "by-hand"}
-PORTS = ("8080", "9090", "9091", "9443", "50051")
+PORTS = ["8080", "8081", "8082", "8443", "8444", "9090", "9091", "9092", "9093", "9443", "50051", "50052"]
 
 
 def tracked(*patterns):
