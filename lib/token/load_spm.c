@@ -1,6 +1,6 @@
 /* DESIGN: a SentencePiece model (`tokenizer.model`, protocol buffers, its sentencepiece_model.proto) to a tokenizer that gives the ids of SentencePiece 0.2.3
    itself: models UNIGRAM and BPE, byte fallback, user-defined symbols, the precompiled map. The file is read in one pass over its fields; one that is not known is
-   skipped as protocol buffers do, one that would change ids and is not implemented is refused by name.
+   skipped as protocol buffers do, one that would change ids and is not known here is refused by name.
 
    Control pieces and user-defined ones become added tokens, so that who may write them can be told (policy.c). SentencePiece never reads control
    pieces out of text; here trusted text has them, since that is where templates write them, and what stands between two is a text of its own.

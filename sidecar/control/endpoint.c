@@ -155,3 +155,18 @@ void kp_endpoint_trust(struct kp_endpoint *e)
 {
 	atomic_store_explicit(&e->penalty, 0, memory_order_relaxed);
 }
+
+bool kp_is_engine_fault(const struct kp_err *status)
+{
+	return status->code == KP_UNAVAILABLE || status->code == KP_RESOURCE_EXHAUSTED ||
+	       status->code == KP_INTERNAL || status->code == KP_DATA_LOSS;
+}
+
+void kp_endpoint_learn(struct kp_endpoint *e, const struct kp_err *status)
+{
+	if (kp_is_engine_fault(status)) {
+		kp_endpoint_blame(e);
+	} else if (status->code == KP_OK) {
+		kp_endpoint_trust(e);
+	}
+}

@@ -67,9 +67,13 @@ void kp_endpoint_reported(struct kp_endpoint *e, uint32_t in_flight, int64_t now
 void kp_endpoint_loads(struct kp_endpoint *e, const struct kp_engine_loads *l);
 /* The owner takes nothing new: no more is sent there until it was asked again. */
 void kp_endpoint_turned_away(struct kp_endpoint *e);
-/* A call failed through the engine's fault; a health check passed; a call went well. */
+/* A call failed through the engine's fault; a health check passed; it was restarted. */
 void kp_endpoint_blame(struct kp_endpoint *e);
 void kp_endpoint_forgive(struct kp_endpoint *e);
 void kp_endpoint_trust(struct kp_endpoint *e);
+/* Is the status an engine's fault, or its being full: not the client's? */
+bool kp_is_engine_fault(const struct kp_err *status);
+/* Blame or trust by how a call ended. */
+void kp_endpoint_learn(struct kp_endpoint *e, const struct kp_err *status);
 
 #endif

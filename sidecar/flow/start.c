@@ -18,13 +18,6 @@ static void on_delta(void *user, const struct kp_engine_delta *d)
 	kp_flow_delta(user, d);
 }
 
-/* The engine's fault, or its being full: not the client's. */
-static bool is_engine_fault(const struct kp_err *err)
-{
-	return err->code == KP_UNAVAILABLE || err->code == KP_RESOURCE_EXHAUSTED ||
-	       err->code == KP_INTERNAL || err->code == KP_DATA_LOSS;
-}
-
 /* Another gateway turned it away before its engine saw it (engine/peer.h). */
 static bool is_refused(const struct kp_err *err, bool retryable)
 {
@@ -42,7 +35,7 @@ static bool can_retry(const struct kp_choice *c, const struct kp_endpoint *e,
 		return false;
 	}
 	return retryable || err->code == KP_UNAVAILABLE ||
-	       (is_engine_fault(err) && failed == 1 && kp_has_other(c->flow->revision, e));
+	       (kp_is_engine_fault(err) && failed == 1 && kp_has_other(c->flow->revision, e));
 }
 
 /* What the end of a call says of its endpoint. */
@@ -54,13 +47,8 @@ static void learn(struct kp_flow *f, struct kp_endpoint *e, const struct kp_err 
 	if (err->code == KP_UNAVAILABLE || refused) {
 		kp_control_suspect(f->l->gateway->control, e);
 	}
-	if (refused) {
-		return; /* busy or leaving is no fault */
-	}
-	if (is_engine_fault(err)) {
-		kp_endpoint_blame(e);
-	} else if (err->code == KP_OK) {
-		kp_endpoint_trust(e);
+	if (!refused) { /* busy or leaving is no fault */
+		kp_endpoint_learn(e, err);
 	}
 }
 

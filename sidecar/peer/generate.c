@@ -42,27 +42,6 @@ static void count(struct kp_peer_server *s, enum kp_peer_result result)
 	kp_counter_add(s->results[result], 1);
 }
 
-/* As sidecar/flow/start.c learns it. */
-static void learn(struct kp_peer_server *s, struct kp_endpoint *e, const struct kp_err *status)
-{
-	switch ((int)status->code) {
-	case KP_OK:
-		kp_endpoint_trust(e);
-		break;
-	case KP_UNAVAILABLE:
-		kp_control_suspect(s->l->gateway->control, e);
-		kp_endpoint_blame(e);
-		break;
-	case KP_RESOURCE_EXHAUSTED:
-	case KP_INTERNAL:
-	case KP_DATA_LOSS:
-		kp_endpoint_blame(e);
-		break;
-	default:
-		break;
-	}
-}
-
 /* The engine's call is over, by itself or cancelled; gives back what it held. */
 static struct kp_endpoint *let_lane_go(struct forward *f)
 {
@@ -106,7 +85,10 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	struct forward *f = user;
 	struct kp_err err = *status;
 	struct kp_endpoint *e = let_lane_go(f);
-	learn(f->s, e, &err);
+	kp_endpoint_learn(e, &err);
+	if (err.code == KP_UNAVAILABLE) {
+		kp_control_suspect(f->s->l->gateway->control, e);
+	}
 	/* Only what the engine certainly never took: a retry of anything else might make it twice. */
 	err.reason = !retryable                          ? NULL
 		     : err.code == KP_UNAVAILABLE        ? KP_PEER_DOWN
