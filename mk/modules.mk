@@ -1,6 +1,6 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json wire net rpc admin core schema api engine control token template parse
+MODULES := base obs json wire net rpc admin core schema api engine control token template parse prompt
 
 DEPS_base     :=
 DEPS_obs      := base
@@ -17,12 +17,13 @@ DEPS_control  := api schema core rpc net wire json obs base
 DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
+DEPS_prompt   := template token schema core json obs base
 DEPS_operator := control api schema core admin rpc net wire json obs base
-DEPS_sidecar  := parse template token control engine api schema core admin rpc net wire json obs base
-DEPS_cli      := parse template token api schema core net json obs base
+DEPS_sidecar  := parse prompt template token control engine api schema core admin rpc net wire json obs base
+DEPS_cli      := parse prompt template token api schema core net json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
-LAYERS_sidecar  := models control route flow api peer admin
+LAYERS_sidecar  := control route flow api peer admin
 LAYERS_operator := source plan control status
 
 # pkg-config names a module's own code needs; a missing one is named with its Debian package by hack/deps.
@@ -42,3 +43,4 @@ LIBS_operator := -lm
 LIBS_sidecar  := -lm
 LIBS_token    := -lm
 LIBS_template := -lm
+LIBS_prompt   := -lm

@@ -5,7 +5,7 @@
 #include "sidecar/api/params.h"
 
 #include "base/utf8.h"
-#include "sidecar/api/messages.h"
+#include "prompt/messages.h"
 #include "sidecar/api/prompts.h"
 
 #include <stdio.h>

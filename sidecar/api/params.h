@@ -14,7 +14,6 @@ enum {
 	KP_MAX_LOGPROBS = 20,
 	KP_MAX_STOP_IDS = 128,
 	KP_MAX_LOGIT_BIAS = 1024,
-	KP_MAX_VALUES = 1000000, /* JSON values kept of one body */
 };
 
 /* body: the whole request body; must live as long as the turn. turn->arena and turn->kind are set

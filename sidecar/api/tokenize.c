@@ -1,9 +1,9 @@
 /* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM): flows that need no
    engine. Their last stage answers: the ids of the prompt, or the text of the ids. */
 #include "json/write.h"
+#include "prompt/messages.h"
 #include "sidecar/errors.h"
 #include "sidecar/api/http.h"
-#include "sidecar/api/messages.h"
 #include "sidecar/api/params.h"
 #include "sidecar/api/prompts.h"
 #include "sidecar/flow/flow.h"

@@ -6,7 +6,7 @@
 
 #include "sidecar/control/endpoint.h"
 #include "sidecar/control/facts.h"
-#include "sidecar/models/text_stack.h"
+#include "prompt/text_stack.h"
 
 /* Engines of one pool that serve one model with one text stack: any of their endpoints may take a
  * prompt. */

@@ -1,8 +1,8 @@
 /* A model's text stack: tokenizer, chat template and what was found out about them at load.
    Immutable, shared by all loops. Two engines whose stacks have the same fingerprint serve the same
    prompts as the same ids. */
-#ifndef SIDECAR_MODELS_TEXT_STACK_H
-#define SIDECAR_MODELS_TEXT_STACK_H
+#ifndef KP_PROMPT_TEXT_STACK_H
+#define KP_PROMPT_TEXT_STACK_H
 
 #include "base/ref.h"
 #include "core/turn.h"

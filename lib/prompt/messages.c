@@ -1,9 +1,7 @@
 /* DESIGN: the array is read as values first (order and unknown members survive for the template),
  * then each message is checked; one whose content is a list of parts, or that has null members, is
  * rebuilt. */
-#include "sidecar/api/messages.h"
-
-#include "sidecar/api/params.h"
+#include "prompt/messages.h"
 
 #include <stdio.h>
 

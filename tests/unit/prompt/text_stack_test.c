@@ -1,6 +1,6 @@
 /* kp_text_stack: what it finds out about a template at load, and what it makes of a turn: messages in the template's shape, tools, the final
    message left open. */
-#include "sidecar/models/text_stack.h"
+#include "prompt/text_stack.h"
 
 #include "base/fs.h"
 #include "tests/test.h"

@@ -4,7 +4,7 @@
    messages it takes. Rendering rewrites the conversation to that shape and hands the template exactly
    the variables transformers' apply_chat_template passes: messages, tools and documents (None when
    absent), add_generation_prompt, the special tokens, and the request's own keyword arguments. */
-#include "sidecar/models/text_stack.h"
+#include "prompt/text_stack.h"
 
 #include "base/clock.h"
 #include "base/map.h"

@@ -1,11 +1,14 @@
 /* The `messages` array of a chat request: checked and brought into the one shape templates get. */
-#ifndef SIDECAR_API_MESSAGES_H
-#define SIDECAR_API_MESSAGES_H
+#ifndef KP_PROMPT_MESSAGES_H
+#define KP_PROMPT_MESSAGES_H
 
 #include "base/err.h"
 #include "core/turn.h"
 
-enum { KP_MAX_MESSAGES = 4096 };
+enum {
+	KP_MAX_MESSAGES = 4096,
+	KP_MAX_VALUES = 1000000, /* JSON values kept of one body */
+};
 
 /* Reads the array at the cursor into turn->chat.messages. Each message keeps its members in their
    order; a list of text parts becomes one string, the parts joined by newlines (vLLM's rule for
