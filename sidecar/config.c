@@ -7,6 +7,8 @@
 
 #include <unistd.h>
 
+static const char *const request_templates[] = { "refuse", "trust", NULL };
+
 #define AT(member) offsetof(struct kp_config, member)
 static const struct kp_cmdline_option options[] = {
 	{ "--manifests", "PATH",
@@ -44,6 +46,9 @@ static const struct kp_cmdline_option options[] = {
 		KP_OPTION_STRING, AT(namespace), 0, 0, NULL },
 	{ "--routing", "POLICY", "least_load (default) or round_robin", KP_OPTION_CHOICE,
 		AT(routing), 0, 0, kp_routing_policy_names },
+	{ "--request-templates", "POLICY",
+		"a request's own `chat_template`: refuse (default), or trust: whoever may send requests may write control tokens",
+		KP_OPTION_CHOICE, AT(request_templates), 0, 0, request_templates },
 	{ "--loops", "N", "event loop threads (default: the CPUs it may use)", KP_OPTION_U32,
 		AT(loops), 1, 64, NULL },
 	{ "--workers", "N", "worker threads for long prompts (default: as --loops)", KP_OPTION_U32,

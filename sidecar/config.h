@@ -8,6 +8,8 @@
 
 enum { KP_MAX_LISTEN = 16 };
 
+enum kp_request_templates { KP_REQUEST_TEMPLATES_REFUSE = 0, KP_REQUEST_TEMPLATES_TRUST };
+
 struct kp_config {
 	const char *manifests; /* exactly one of the two says where the program comes from */
 	const char *control;   /* the operator */
@@ -24,6 +26,7 @@ struct kp_config {
 	const char *namespace;
 	const char *tls_cert, *tls_key;
 	enum kp_routing_policy routing;
+	enum kp_request_templates request_templates; /* `chat_template` in a request's body */
 	uint32_t loops, workers;
 	uint32_t max_body_total; /* bytes of the bodies of all requests together */
 	uint32_t max_body_bytes;

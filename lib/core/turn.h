@@ -19,11 +19,16 @@ struct kp_prompt {
 	size_t n_ids;
 };
 
+enum kp_tool_choice { KP_TOOL_CHOICE_UNSET = 0, KP_TOOL_CHOICE_NONE, KP_TOOL_CHOICE_AUTO };
+
 struct kp_chat {
 	struct kp_jv messages;  /* ARRAY of checked messages: each an object with a string role */
 	struct kp_jv tools;     /* NONE, or ARRAY of checked tools, as the client wrote them */
-	struct kp_jv documents; /* NONE, or ARRAY */
+	struct kp_jv documents; /* NONE, or ARRAY of objects */
 	struct kp_jv kwargs;    /* NONE, or OBJECT: chat_template_kwargs */
+	enum kp_tool_choice tool_choice; /* NONE: the model is told of no tools */
+	kp_str reasoning_effort;         /* KP_STR_NULL: not given */
+	kp_str template_source;          /* of the request's own, KP_STR_NULL: the model's */
 	bool add_generation_prompt, continue_final_message;
 };
 

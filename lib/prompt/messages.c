@@ -1,168 +1,329 @@
-/* DESIGN: the array is read as values first (order and unknown members survive for the template),
- * then each message is checked; one whose content is a list of parts, or that has null members, is
- * rebuilt. */
+/* DESIGN: the array is read as values first (order and unknown members survive for the template), then each message is checked; one
+   that says something in an older or shorter way is copied with that member rewritten. */
 #include "prompt/messages.h"
+
+#include "template/rewrite.h"
 
 #include <stdio.h>
 
-static int bad(
-	struct kp_err *err, const char *reason, uint32_t i, const char *member, const char *what)
+struct reader {
+	struct kp_arena *a;
+	struct kp_err *err;
+	uint32_t i;           /* of the message */
+	kp_str function_call; /* the id we gave to the last `function_call` */
+};
+
+static int bad(struct reader *r, const char *reason, const char *what, const char *fmt, ...)
+	KP_PRINTF(4, 5);
+static int bad(struct reader *r, const char *reason, const char *what, const char *fmt, ...)
 {
 	char param[128];
-	snprintf(param, sizeof(param), "messages[%u]%s%s", i, member[0] ? "." : "", member);
-	kp_err_param(err, param, "`%s`: %s", param, what);
-	err->reason = reason;
+	va_list ap;
+	int n = snprintf(param, sizeof(param), "messages[%u]", r->i);
+	va_start(ap, fmt);
+	vsnprintf(param + n, sizeof(param) - (size_t)n, fmt, ap);
+	va_end(ap);
+	kp_err_param(r->err, param, "`%s`: %s", param, what);
+	r->err->reason = reason;
 	return -1;
 }
 
-static int check_role(const struct kp_jv *m, uint32_t i, struct kp_err *err)
+static bool is_given(const struct kp_jv *v)
 {
-	static const char *const roles[] = { "system", "developer", "user", "assistant" };
-	const struct kp_jv *role = kp_jv_get(m, KP_S("role"));
-	if (!kp_jv_is(role, KP_JSON_STRING)) {
-		return bad(err, NULL, i, "role", role ? "expected a string" : "missing");
-	}
-	for (size_t k = 0; k < KP_LEN(roles); k++) {
-		if (kp_str_eq(role->s, kp_str_c(roles[k]))) {
-			return 0;
-		}
-	}
-	if (kp_str_eq(role->s, KP_S("tool")) || kp_str_eq(role->s, KP_S("function"))) {
-		return bad(err, "unsupported_parameter", i, "role",
-			"tool results are not supported yet");
-	}
-	return bad(err, NULL, i, "role", "expected system, developer, user or assistant");
+	return v && v->type != KP_JSON_NULL;
 }
 
-/* Joins text parts. */
-static int join_parts(
-	const struct kp_jv *parts, struct kp_arena *a, uint32_t i, kp_str *ret, struct kp_err *err)
+static int replace(struct reader *r, struct kp_jv *m, kp_str key, const struct kp_jv *value)
 {
-	size_t n = 0;
-	for (uint32_t k = 0; k < parts->n; k++) {
-		const struct kp_jv *part = &parts->items[k], *text = kp_jv_get(part, KP_S("text"));
-		char member[48];
-		kp_str type = kp_jv_str(part, KP_S("type"));
-		if (!kp_str_eq(type, KP_S("text")) && !(part->type == KP_JSON_STRING)) {
-			snprintf(member, sizeof(member), "content[%u].type", k);
-			return bad(err, "unsupported_parameter", i, member,
-				type.n ? "only text parts are supported yet" : "missing");
-		}
-		if (part->type == KP_JSON_STRING) {
-			text = part;
-		}
-		if (!kp_jv_is(text, KP_JSON_STRING)) {
-			snprintf(member, sizeof(member), "content[%u].text", k);
-			return bad(err, NULL, i, member, text ? "expected a string" : "missing");
-		}
-		n += text->s.n + 1;
-	}
-	char *p = kp_arena_alloc(a, n), *at = p;
-	if (!p) {
-		return kp_arena_full(err, "message");
-	}
-	for (uint32_t k = 0; k < parts->n; k++) {
-		const struct kp_jv *part = &parts->items[k];
-		kp_str s = part->type == KP_JSON_STRING ? part->s : kp_jv_str(part, KP_S("text"));
-		if (k) {
-			*at++ = '\n';
-		}
-		memcpy(at, s.n ? s.p : "", s.n);
-		at += s.n;
-	}
-	*ret = kp_str_n(p, (size_t)(at - p));
-	return 0;
+	return kp_tpl_jv_replace(m, key, value, r->a, m, r->err);
 }
 
-/* The message with its `content` replaced by a string. */
-static int with_content(const struct kp_jv *m, kp_str content, struct kp_arena *a,
-	struct kp_jv *ret, struct kp_err *err)
+/* As `replace`, where the member may be missing. */
+static int set(struct reader *r, struct kp_jv *m, kp_str key, const struct kp_jv *value)
 {
-	struct kp_jmember *members = kp_arena_alloc(a, m->n * sizeof(*members));
+	if (kp_jv_get(m, key)) {
+		return replace(r, m, key, value);
+	}
+	struct kp_jmember *members = kp_arena_alloc(r->a, (m->n + 1) * sizeof(*members));
 	if (!members) {
-		return kp_arena_full(err, "message");
+		return kp_arena_full(r->err, "messages");
 	}
-	memcpy(members, m->members, m->n * sizeof(*members));
-	for (uint32_t k = 0; k < m->n; k++) {
-		if (kp_str_eq(members[k].key, KP_S("content"))) {
-			members[k].value = (struct kp_jv){ .type = KP_JSON_STRING, .s = content };
-		}
+	if (m->n) {
+		memcpy(members, m->members, m->n * sizeof(*members));
 	}
-	*ret = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = m->n, .members = members };
+	members[m->n] = (struct kp_jmember){ key, *value };
+	m->members = members;
+	m->n++;
 	return 0;
 }
 
-static int check_content(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct kp_err *err)
+static struct kp_jv text_value(kp_str s)
+{
+	return (struct kp_jv){ .type = KP_JSON_STRING, .s = s };
+}
+
+/* --- content ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Its text; what else a part has (an image in a part of text, say) must not reach the template. */
+static int part_text(
+	struct reader *r, const struct kp_jv *part, uint32_t k, bool is_assistant, kp_str *ret)
+{
+	kp_str type = kp_jv_str(part, KP_S("type"));
+	bool is_refusal = is_assistant && kp_str_eq(type, KP_S("refusal"));
+	const char *member = is_refusal ? "refusal" : "text";
+	if (part->type == KP_JSON_STRING) {
+		*ret = part->s;
+		return 0;
+	}
+	if (part->type != KP_JSON_OBJECT) {
+		return bad(r, NULL, "expected an object", ".content[%u]", k);
+	}
+	if (!is_refusal && !kp_str_eq(type, KP_S("text"))) {
+		return bad(r, "unsupported_parameter",
+			type.n ? "only text parts are supported yet" : "missing",
+			".content[%u].type", k);
+	}
+	const struct kp_jv *text = kp_jv_get(part, kp_str_c(member));
+	if (!kp_jv_is(text, KP_JSON_STRING)) {
+		return bad(r, NULL, text ? "expected a string" : "missing", ".content[%u].%s", k,
+			member);
+	}
+	*ret = text->s;
+	return 0;
+}
+
+static int read_parts(
+	struct reader *r, const struct kp_jv *parts, bool is_assistant, struct kp_jv *ret)
+{
+	struct kp_jv *items = kp_arena_calloc(r->a, parts->n, sizeof(*items));
+	struct kp_jmember(*members)[2] = kp_arena_calloc(r->a, parts->n, sizeof(*members));
+	if (!items || !members) {
+		return kp_arena_full(r->err, "messages");
+	}
+	for (uint32_t k = 0; k < parts->n; k++) {
+		kp_str text = KP_STR_NULL;
+		if (part_text(r, &parts->items[k], k, is_assistant, &text)) {
+			return -1;
+		}
+		members[k][0] = (struct kp_jmember){ KP_S("type"), text_value(KP_S("text")) };
+		members[k][1] = (struct kp_jmember){ KP_S("text"), text_value(text) };
+		items[k] = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = 2, .members = members[k] };
+	}
+	*ret = (struct kp_jv){ .type = KP_JSON_ARRAY, .n = parts->n, .items = items };
+	return 0;
+}
+
+static int check_content(struct reader *r, struct kp_jv *m, bool may_be_null)
 {
 	const struct kp_jv *content = kp_jv_get(m, KP_S("content"));
 	bool is_assistant = kp_str_eq(kp_jv_str(m, KP_S("role")), KP_S("assistant"));
-	kp_str joined = KP_STR_NULL;
-	if (!content || content->type == KP_JSON_NULL) {
-		return is_assistant ? 0
-				    : bad(err, NULL, i, "content",
-					      content ? "must not be null" : "missing");
+	struct kp_jv parts;
+	if (!is_given(content)) {
+		return may_be_null
+			       ? 0
+			       : bad(r, NULL, content ? "must not be null" : "missing", ".content");
 	}
 	if (content->type == KP_JSON_STRING) {
 		return 0;
 	}
 	if (content->type != KP_JSON_ARRAY) {
-		return bad(err, NULL, i, "content", "expected a string or an array of parts");
+		return bad(r, NULL, "expected a string or an array of parts", ".content");
 	}
-	if (join_parts(content, a, i, &joined, err)) {
-		return -1;
-	}
-	return with_content(m, joined, a, m, err);
+	return read_parts(r, content, is_assistant, &parts)
+		       ? -1
+		       : replace(r, m, KP_S("content"), &parts);
 }
 
-/* Members that are null are left out, as transformers 5 does before it renders: `content: null`
-   prints nothing, not "None". */
-static int drop_nulls(struct kp_jv *m, struct kp_arena *a, struct kp_err *err)
+/* --- tool calls --------------------------------------------------------------------------------------------------------------------- */
+
+/* A function with its arguments, at `place` of the message. */
+static int read_function(
+	struct reader *r, const struct kp_jv *f, const char *place, struct kp_jv *ret)
 {
-	uint32_t n = 0;
-	for (uint32_t k = 0; k < m->n; k++) {
-		n += m->members[k].value.type != KP_JSON_NULL;
+	const struct kp_jv *name = kp_jv_get(f, KP_S("name")),
+			   *arguments = kp_jv_get(f, KP_S("arguments")),
+			   empty = text_value(KP_S("{}"));
+	if (!kp_jv_is(f, KP_JSON_OBJECT)) {
+		return bad(r, NULL, f ? "expected an object" : "missing", "%s", place);
 	}
-	if (n == m->n) {
-		return 0;
+	if (!kp_jv_is(name, KP_JSON_STRING)) {
+		return bad(r, NULL, name ? "expected a string" : "missing", "%s.name", place);
 	}
-	struct kp_jmember *members = kp_arena_calloc(a, n, sizeof(*members));
-	if (!members) {
-		return kp_arena_full(err, "message");
+	if (name->s.n == 0) {
+		return bad(r, NULL, "must not be empty", "%s.name", place);
 	}
-	n = 0;
-	for (uint32_t k = 0; k < m->n; k++) {
-		if (m->members[k].value.type != KP_JSON_NULL) {
-			members[n++] = m->members[k];
-		}
+	*ret = *f;
+	if (!is_given(arguments) || (arguments->type == KP_JSON_STRING && arguments->s.n == 0)) {
+		return set(r, ret, KP_S("arguments"), &empty);
 	}
-	m->members = members;
-	m->n = n;
+	if (arguments->type != KP_JSON_STRING && arguments->type != KP_JSON_OBJECT) {
+		return bad(
+			r, NULL, "expected a string of JSON or an object", "%s.arguments", place);
+	}
 	return 0;
 }
 
-static int check_message(struct kp_jv *m, struct kp_arena *a, uint32_t i, struct kp_err *err)
+static int read_call(struct reader *r, uint32_t k, const struct kp_jv *call, struct kp_jv *ret)
 {
-	static const char *const not_yet[] = { "tool_calls", "function_call", "tool_call_id",
-		"audio" };
-	if (m->type != KP_JSON_OBJECT) {
-		return bad(err, NULL, i, "", "expected an object");
+	const struct kp_jv *id = kp_jv_get(call, KP_S("id")), *type = kp_jv_get(call, KP_S("type"));
+	char place[48];
+	struct kp_jv f;
+	if (call->type != KP_JSON_OBJECT) {
+		return bad(r, NULL, "expected an object", ".tool_calls[%u]", k);
 	}
-	if (check_role(m, i, err)) {
+	if (is_given(id) && id->type != KP_JSON_STRING) {
+		return bad(r, NULL, "expected a string", ".tool_calls[%u].id", k);
+	}
+	if (is_given(type) &&
+		!(type->type == KP_JSON_STRING && kp_str_eq(type->s, KP_S("function")))) {
+		return bad(r, "unsupported_parameter", "only `function` is supported",
+			".tool_calls[%u].type", k);
+	}
+	snprintf(place, sizeof(place), ".tool_calls[%u].function", k);
+	if (read_function(r, kp_jv_get(call, KP_S("function")), place, &f)) {
 		return -1;
 	}
-	for (size_t k = 0; k < KP_LEN(not_yet); k++) {
-		const struct kp_jv *v = kp_jv_get(m, kp_str_c(not_yet[k]));
-		if (v && v->type != KP_JSON_NULL && !(v->type == KP_JSON_ARRAY && v->n == 0)) {
-			return bad(
-				err, "unsupported_parameter", i, not_yet[k], "not supported yet");
+	*ret = *call;
+	return replace(r, ret, KP_S("function"), &f);
+}
+
+static int check_calls(struct reader *r, struct kp_jv *m)
+{
+	const struct kp_jv *calls = kp_jv_get(m, KP_S("tool_calls"));
+	if (!is_given(calls)) {
+		return 0;
+	}
+	if (calls->type != KP_JSON_ARRAY) {
+		return bad(r, NULL, "expected an array", ".tool_calls");
+	}
+	struct kp_jv checked = *calls, *items = kp_arena_calloc(r->a, calls->n, sizeof(*items));
+	if (!items) {
+		return kp_arena_full(r->err, "messages");
+	}
+	for (uint32_t k = 0; k < calls->n; k++) {
+		if (read_call(r, k, &calls->items[k], &items[k])) {
+			return -1;
 		}
 	}
-	return check_content(m, a, i, err) ? -1 : drop_nulls(m, a, err);
+	checked.items = items;
+	return replace(r, m, KP_S("tool_calls"), &checked);
+}
+
+/* {"name", "arguments"} becomes a list of one call. It needs an id; some templates want one of nine letters and digits. */
+static int check_function_call(struct reader *r, struct kp_jv *m)
+{
+	const struct kp_jv *call = kp_jv_get(m, KP_S("function_call")),
+			   none = { .type = KP_JSON_NULL };
+	struct {
+		struct kp_jv call;
+		struct kp_jmember members[3];
+		char id[16];
+	} * made;
+	struct kp_jv f;
+	if (!is_given(call)) {
+		return 0;
+	}
+	if (is_given(kp_jv_get(m, KP_S("tool_calls")))) {
+		return bad(r, NULL, "excludes `tool_calls`", ".function_call");
+	}
+	if (read_function(r, call, ".function_call", &f)) {
+		return -1;
+	}
+	if (!(made = kp_arena_calloc(r->a, 1, sizeof(*made)))) {
+		return kp_arena_full(r->err, "messages");
+	}
+	snprintf(made->id, sizeof(made->id), "call%05u", r->i);
+	r->function_call = kp_str_c(made->id);
+	made->members[0] = (struct kp_jmember){ KP_S("id"), text_value(r->function_call) };
+	made->members[1] = (struct kp_jmember){ KP_S("type"), text_value(KP_S("function")) };
+	made->members[2] = (struct kp_jmember){ KP_S("function"), f };
+	made->call = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = 3, .members = made->members };
+	const struct kp_jv calls = { .type = KP_JSON_ARRAY, .n = 1, .items = &made->call };
+	return set(r, m, KP_S("tool_calls"), &calls) || replace(r, m, KP_S("function_call"), &none)
+		       ? -1
+		       : 0;
+}
+
+/* --- roles -------------------------------------------------------------------------------------------------------------------------- */
+
+static int check_text(struct reader *r, const struct kp_jv *m, const char *member)
+{
+	const struct kp_jv *v = kp_jv_get(m, kp_str_c(member));
+	return is_given(v) && v->type != KP_JSON_STRING
+		       ? bad(r, NULL, "expected a string", ".%s", member)
+		       : 0;
+}
+
+static int check_user(struct reader *r, struct kp_jv *m)
+{
+	return check_content(r, m, false);
+}
+
+static int check_assistant(struct reader *r, struct kp_jv *m)
+{
+	static const char *const texts[] = { "reasoning_content", "reasoning", "thinking",
+		"refusal" };
+	for (size_t k = 0; k < KP_LEN(texts); k++) {
+		if (check_text(r, m, texts[k])) {
+			return -1;
+		}
+	}
+	if (is_given(kp_jv_get(m, KP_S("audio")))) {
+		return bad(r, "unsupported_parameter", "not supported yet", ".audio");
+	}
+	return check_content(r, m, true) || check_calls(r, m) || check_function_call(r, m) ? -1 : 0;
+}
+
+static int check_tool(struct reader *r, struct kp_jv *m)
+{
+	return check_text(r, m, "tool_call_id") || check_content(r, m, false) ? -1 : 0;
+}
+
+static int check_function(struct reader *r, struct kp_jv *m)
+{
+	const struct kp_jv tool = text_value(KP_S("tool")), id = text_value(r->function_call),
+			   empty = text_value(KP_S(""));
+	if (!kp_jv_is(kp_jv_get(m, KP_S("name")), KP_JSON_STRING)) {
+		return bad(r, NULL, kp_jv_get(m, KP_S("name")) ? "expected a string" : "missing",
+			".name");
+	}
+	if (check_content(r, m, true) ||
+		(!is_given(kp_jv_get(m, KP_S("content"))) && set(r, m, KP_S("content"), &empty)) ||
+		replace(r, m, KP_S("role"), &tool)) {
+		return -1;
+	}
+	return id.s.n ? set(r, m, KP_S("tool_call_id"), &id) : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*check)(struct reader *r, struct kp_jv *m);
+} roles[] = { { "system", check_user }, { "developer", check_user }, { "user", check_user },
+	{ "assistant", check_assistant }, { "tool", check_tool }, { "function", check_function } };
+
+static int check_message(struct reader *r, struct kp_jv *m)
+{
+	const struct kp_jv *role = kp_jv_get(m, KP_S("role"));
+	if (m->type != KP_JSON_OBJECT) {
+		return bad(r, NULL, "expected an object", "%s", "");
+	}
+	if (!kp_jv_is(role, KP_JSON_STRING)) {
+		return bad(r, NULL, role ? "expected a string" : "missing", ".role");
+	}
+	if (check_text(r, m, "name")) {
+		return -1;
+	}
+	for (size_t k = 0; k < KP_LEN(roles); k++) {
+		if (kp_str_eq(role->s, kp_str_c(roles[k].name))) {
+			return roles[k].check(r, m);
+		}
+	}
+	return bad(r, NULL, "expected system, developer, user, assistant or tool", ".role");
 }
 
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
-	struct kp_jv list;
+	struct kp_jv list, *items;
 	if (kp_json_peek(j) != KP_JSON_ARRAY) {
 		return kp_json_fail(
 			j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
@@ -176,13 +337,12 @@ int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err
 	if (list.n > KP_MAX_MESSAGES) {
 		return kp_json_fail(j, err, "at most %d messages, got %u", KP_MAX_MESSAGES, list.n);
 	}
-	struct kp_jv *items = kp_arena_alloc(turn->arena, list.n * sizeof(*items));
-	if (!items) {
-		return kp_arena_full(err, "messages");
+	if (kp_tpl_jv_copy_items(&list, turn->arena, &items, err)) {
+		return -1;
 	}
-	memcpy(items, list.items, list.n * sizeof(*items));
-	for (uint32_t i = 0; i < list.n; i++) {
-		if (check_message(&items[i], turn->arena, i, err)) {
+	struct reader r = { .a = turn->arena, .err = err };
+	for (r.i = 0; r.i < list.n; r.i++) {
+		if (check_message(&r, &items[r.i])) {
 			return -1;
 		}
 	}

@@ -1,4 +1,5 @@
-/* The `messages` array of a chat request: checked and brought into the one shape templates get. */
+/* The `messages` array of a chat request, checked. What templates need beyond that (parts or text, arguments as objects or text, ...) is
+   the shape adapter's work (template/adapt.h). */
 #ifndef KP_PROMPT_MESSAGES_H
 #define KP_PROMPT_MESSAGES_H
 
@@ -10,10 +11,12 @@ enum {
 	KP_MAX_VALUES = 1000000, /* JSON values kept of one body */
 };
 
-/* Reads the array at the cursor into turn->chat.messages. Each message keeps its members in their
-   order; a list of text parts becomes one string, the parts joined by newlines (vLLM's rule for
-   templates that take strings). Refused by name: unknown roles, tool calls and results (not
-   supported yet), parts that are not text. */
+/* Reads the array at the cursor into turn->chat.messages. A message keeps its members in their order, those that are not known here too;
+   what changes is only what OpenAI's API says in more than one way:
+     a part of text is {"type": "text", "text": ...} and nothing else (it may come as a string, or as a refusal)
+     arguments of a tool call that are missing, null or "" are "{}"
+     the older `function_call` is a list `tool_calls` of one, and role `function` its result, role `tool`
+   INVALID_ARGUMENT with the place in err->param ("messages[2].tool_calls[0].function.name"). */
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
 
 #endif

@@ -90,20 +90,24 @@ static void probe(struct kp_text_stack *s)
 	kp_template_probe(s->chat, vars, n, &s->shape);
 }
 
-static int finish(struct kp_text_stack *s, struct kp_text_stack **ret, struct kp_err *err)
+/* With the tokenizer in place; source: of the chat template, empty: none. */
+static int set_template(struct kp_text_stack *s, kp_str source, struct kp_err *err)
 {
 	s->info = kp_tokenizer_info(s->tokenizer);
-	if (s->info->chat_template.n &&
-		kp_template_compile(s->info->chat_template, &s->chat, err)) {
+	if (source.n && kp_template_compile(source, &s->chat, err)) {
 		return kp_err_wrap(err, "chat template");
 	}
 	if (s->chat) {
 		probe(s);
 	}
 	s->fingerprint =
-		s->info->fingerprint ^ kp_siphash(s->info->chat_template.p,
-					       s->info->chat_template.n, (const uint8_t[16]){ 1 });
-	if (make_policy(s, err)) {
+		s->info->fingerprint ^ kp_siphash(source.p, source.n, (const uint8_t[16]){ 1 });
+	return make_policy(s, err);
+}
+
+static int finish(struct kp_text_stack *s, struct kp_text_stack **ret, struct kp_err *err)
+{
+	if (set_template(s, kp_tokenizer_info(s->tokenizer)->chat_template, err)) {
 		return -1;
 	}
 	*ret = s;
@@ -137,6 +141,19 @@ int kp_text_stack_from_path(const char *path, struct kp_text_stack **ret, struct
 	return 0;
 }
 
+int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,
+	struct kp_text_stack **ret, struct kp_err *err)
+{
+	struct kp_text_stack *s = stack_new();
+	s->tokenizer = kp_tokenizer_ref(of->tokenizer);
+	if (set_template(s, source, err)) {
+		kp_text_stack_unref(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
 struct kp_text_stack *kp_text_stack_ref(struct kp_text_stack *s)
 {
 	kp_ref_get(&s->ref);
@@ -153,6 +170,18 @@ void kp_text_stack_unref(struct kp_text_stack *s)
 	}
 }
 
+static int check_effort(
+	const struct kp_text_stack *s, const struct kp_chat *chat, struct kp_err *err)
+{
+	if (!chat->reasoning_effort.p || kp_template_mentions(s->chat, KP_S("reasoning_effort"))) {
+		return 0;
+	}
+	kp_err_param(err, "reasoning_effort",
+		"`reasoning_effort`: the model's chat template does not know it");
+	err->reason = "unsupported_parameter";
+	return -1;
+}
+
 /* The variables transformers passes, then the request's own. */
 static int template_vars(const struct kp_text_stack *s, const struct kp_turn *turn,
 	const struct kp_jv *messages, const struct kp_jv *tools, struct kp_template_opts *opts,
@@ -161,11 +190,11 @@ static int template_vars(const struct kp_text_stack *s, const struct kp_turn *tu
 	static const struct kp_jv none = { .type = KP_JSON_NULL }, yes = { .type = KP_JSON_TRUE },
 				  no = { .type = KP_JSON_FALSE };
 	const struct kp_chat *chat = &turn->chat;
-	enum { MAX_FIXED = 4 + N_SPECIAL };
+	enum { MAX_FIXED = 5 + N_SPECIAL };
 	size_t n = 0, n_kwargs = chat->kwargs.type == KP_JSON_OBJECT ? chat->kwargs.n : 0;
 	struct kp_template_var *vars =
 		kp_arena_alloc(turn->arena, (MAX_FIXED + n_kwargs) * sizeof(*vars));
-	struct kp_jv *texts = kp_arena_calloc(turn->arena, N_SPECIAL, sizeof(*texts));
+	struct kp_jv *texts = kp_arena_calloc(turn->arena, N_SPECIAL + 1, sizeof(*texts));
 	if (!vars || !texts) {
 		return kp_arena_full(err, "template variables");
 	}
@@ -177,6 +206,12 @@ static int template_vars(const struct kp_text_stack *s, const struct kp_turn *tu
 	vars[n++] = (struct kp_template_var){ KP_S("add_generation_prompt"),
 		chat->add_generation_prompt ? &yes : &no, KP_ORIGIN_TRUSTED };
 	n += special_vars(s->info, texts, &vars[n]);
+	if (chat->reasoning_effort.p) {
+		texts[N_SPECIAL] =
+			(struct kp_jv){ .type = KP_JSON_STRING, .s = chat->reasoning_effort };
+		vars[n++] = (struct kp_template_var){ KP_S("reasoning_effort"), &texts[N_SPECIAL],
+			KP_ORIGIN_CLIENT };
+	}
 	for (size_t i = 0; i < n_kwargs; i++) {
 		vars[n++] = (struct kp_template_var){ chat->kwargs.members[i].key,
 			&chat->kwargs.members[i].value, KP_ORIGIN_CLIENT };
@@ -191,7 +226,8 @@ int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *tu
 {
 	struct kp_template_opts opts = { .now_wall_ns = now_wall_ns, .now_ns = kp_now_ns };
 	const struct kp_chat *chat = &turn->chat;
-	bool has_tools = chat->tools.type == KP_JSON_ARRAY && chat->tools.n;
+	/* A model that is told of tools may call them: `none` means that it is not. */
+	bool has_tools = chat->tools.n && chat->tool_choice != KP_TOOL_CHOICE_NONE;
 	bool prefill = chat->continue_final_message;
 	struct kp_jv messages, marked, tools;
 	struct kp_text text;
@@ -200,7 +236,9 @@ int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *tu
 			"model `%" KP_FMT "` has no chat template: use /v1/completions",
 			KP_ARG(turn->model));
 	}
-	if (kp_template_adapt_messages(&s->shape, &chat->messages, turn->arena, &messages, err) ||
+	if (check_effort(s, chat, err) ||
+		kp_template_adapt_messages(
+			&s->shape, &chat->messages, turn->arena, &messages, err) ||
 		(has_tools && kp_template_adapt_tools(
 				      &s->shape, &chat->tools, turn->arena, &tools, err)) ||
 		(prefill && kp_template_prefill_mark(&messages, turn->arena, &marked, err)) ||

@@ -24,11 +24,15 @@ struct kp_text_stack {
 int kp_text_stack_from_zip(kp_str zip, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
 int kp_text_stack_from_path(
 	const char *path, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
+/* The same model with another chat template. Up to a second of computing for a bad one; errors as kp_template_compile. Any thread. */
+int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,
+	struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
 struct kp_text_stack *kp_text_stack_ref(struct kp_text_stack *s);
 void kp_text_stack_unref(struct kp_text_stack *s); /* any thread; NULL is fine */
+KP_AUTO_DEFINE(struct kp_text_stack, text_stack, kp_text_stack_unref);
 
-/* Renders the turn's chat. FAILED_PRECONDITION when the model has no chat template. Pure;
- * now_wall_ns is what strftime_now sees. */
+/* Renders the turn's chat by the stack's template, whatever its template_source. FAILED_PRECONDITION when the model has no chat template.
+ * Pure; now_wall_ns is what strftime_now sees. */
 int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *turn,
 	int64_t now_wall_ns, struct kp_text *ret, struct kp_err *err) KP_MUST_USE;
 

@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "prompt/messages.h"
+#include "prompt/tools.h"
 #include "sidecar/api/prompts.h"
 
 #include <stdio.h>
@@ -66,13 +67,64 @@ static int read_messages(struct reader *r, struct kp_err *err)
 	return kp_messages_read(&r->j, r->t, err);
 }
 
+static int read_tools(struct reader *r, struct kp_err *err)
+{
+	return kp_tools_read(&r->j, r->t, err);
+}
+
+static int read_tool_choice(struct reader *r, struct kp_err *err)
+{
+	return kp_tool_choice_read(&r->j, r->t, err);
+}
+
+static int read_parallel(struct reader *r, struct kp_err *err)
+{
+	bool v;
+	if (kp_json_bool(&r->j, &v, err)) {
+		return -1;
+	}
+	if (!v) {
+		kp_json_fail(&r->j, err, "false is not supported yet");
+		err->reason = "unsupported_parameter";
+		return -1;
+	}
+	return 0;
+}
+
+int kp_params_documents(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
+{
+	struct kp_jv list;
+	if (kp_json_peek(j) != KP_JSON_ARRAY) {
+		return kp_json_fail(
+			j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
+	}
+	if (kp_jv_read(j, KP_MAX_VALUES, &list, err)) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < list.n; i++) {
+		if (list.items[i].type != KP_JSON_OBJECT) {
+			char param[32];
+			snprintf(param, sizeof(param), "documents[%u]", i);
+			return kp_err_param(err, param, "`%s`: expected an object", param);
+		}
+	}
+	turn->chat.documents = list;
+	return 0;
+}
+
 static int read_documents(struct reader *r, struct kp_err *err)
 {
-	if (kp_json_peek(&r->j) != KP_JSON_ARRAY) {
-		return kp_json_fail(&r->j, err, "expected an array, got %s",
-			kp_json_type_name(kp_json_peek(&r->j)));
-	}
-	return kp_jv_read(&r->j, KP_MAX_VALUES, &r->t->chat.documents, err);
+	return kp_params_documents(&r->j, r->t, err);
+}
+
+static int read_effort(struct reader *r, struct kp_err *err)
+{
+	return kp_json_string(&r->j, &r->t->chat.reasoning_effort, err);
+}
+
+static int read_template(struct reader *r, struct kp_err *err)
+{
+	return kp_json_string(&r->j, &r->t->chat.template_source, err);
 }
 
 int kp_params_kwargs(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
@@ -508,6 +560,11 @@ static const struct param table[] = {
 	{ "add_generation_prompt", CHAT, read_add_generation_prompt, NULL },
 	{ "continue_final_message", CHAT, read_continue_final, NULL },
 	{ "documents", CHAT, read_documents, NULL },
+	{ "tools", CHAT, read_tools, NULL },
+	{ "tool_choice", CHAT, read_tool_choice, NULL },
+	{ "parallel_tool_calls", CHAT, read_parallel, NULL },
+	{ "reasoning_effort", CHAT, read_effort, NULL },
+	{ "chat_template", CHAT, read_template, NULL },
 	{ "add_special_tokens", BOTH, read_add_special, NULL },
 	/* Accepted without effect on the answer (docs/api-openai.md lists them). */
 	{ "user", BOTH, read_label, NULL },
@@ -523,20 +580,14 @@ static const struct param table[] = {
 	{ "use_beam_search", BOTH, must_be_false, NULL },
 	{ "suffix", COMPLETION, must_be_empty, NULL },
 	/* Known, not served yet. */
-	{ "tools", CHAT, NULL, "tool calling is not supported yet" },
-	{ "tool_choice", CHAT, NULL, "tool calling is not supported yet" },
-	{ "parallel_tool_calls", CHAT, NULL, "tool calling is not supported yet" },
-	{ "functions", CHAT, NULL, "tool calling is not supported yet" },
-	{ "function_call", CHAT, NULL, "tool calling is not supported yet" },
+	{ "functions", CHAT, NULL, "deprecated: use `tools`" },
+	{ "function_call", CHAT, NULL, "deprecated: use `tool_choice`" },
 	{ "response_format", BOTH, read_response_format, NULL },
 	{ "guided_json", BOTH, NULL, "structured output is not supported yet" },
 	{ "guided_regex", BOTH, NULL, "structured output is not supported yet" },
 	{ "guided_grammar", BOTH, NULL, "structured output is not supported yet" },
 	{ "guided_choice", BOTH, NULL, "structured output is not supported yet" },
 	{ "structured_outputs", BOTH, NULL, "structured output is not supported yet" },
-	{ "reasoning_effort", CHAT, NULL,
-		"pass what the model's template takes in `chat_template_kwargs`" },
-	{ "chat_template", BOTH, NULL, "templates in requests are not allowed" },
 	{ "audio", CHAT, NULL, "audio output is not supported" },
 	{ "prediction", CHAT, NULL, "predicted output is not supported" },
 	{ "web_search_options", CHAT, NULL, "web search is not supported" },
@@ -598,6 +649,10 @@ static int settle_chat(struct reader *r, struct kp_err *err)
 	struct kp_turn *t = r->t;
 	if (!r->has_messages) {
 		return kp_err_param(err, "messages", "`messages`: missing");
+	}
+	if (t->chat.tool_choice == KP_TOOL_CHOICE_AUTO && t->chat.tools.n == 0) {
+		return kp_err_param(
+			err, "tool_choice", "`tool_choice`: only `none` goes without `tools`");
 	}
 	if (r->has_top_logprobs && r->top_logprobs > 0 && !r->logprobs_flag) {
 		return kp_err_param(err, "top_logprobs", "`top_logprobs`: needs `logprobs`: true");

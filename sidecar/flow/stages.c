@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "sidecar/metrics.h"
 
+#include <stdio.h>
+
 /* A limit of one request: trying again will not help, so it is not RESOURCE_EXHAUSTED (429). */
 static void blame_request(struct kp_err *err)
 {
@@ -37,7 +39,8 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
 	struct kp_err *err)
 {
-	if (f->body.n < KP_FLOW_OFFLOAD_BYTES) {
+	/* Compiling and probing a template of the request's own takes milliseconds. */
+	if (f->body.n < KP_FLOW_OFFLOAD_BYTES && !f->turn.chat.template_source.p) {
 		if (fn(f, f->l->scratch, err) == 0) {
 			return KP_STEP_NEXT;
 		}
@@ -60,7 +63,17 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 static int read_body(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	(void)scratch;
-	return f->api->read(kp_buf_str(&f->body), &f->turn, err);
+	if (f->api->read(kp_buf_str(&f->body), &f->turn, err)) {
+		return -1;
+	}
+	if (f->turn.chat.template_source.p &&
+		f->l->gateway->config.request_templates != KP_REQUEST_TEMPLATES_TRUST) {
+		kp_err_param(err, "chat_template",
+			"`chat_template`: templates in requests are not allowed here");
+		err->reason = "unsupported_parameter";
+		return -1;
+	}
+	return 0;
 }
 
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err)
@@ -89,6 +102,26 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 	return KP_STEP_NEXT;
 }
 
+static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
+{
+	const struct kp_text_stack *t = f->revision->text;
+	kp_str source = f->turn.chat.template_source;
+	struct kp_flow_prompt *g = &f->prompts[0];
+	KP_AUTO(text_stack) struct kp_text_stack *own = NULL;
+	if (source.p && kp_text_stack_with_template(t, source, &own, err)) {
+		snprintf(err->param, sizeof(err->param), "chat_template");
+		return -1;
+	}
+	t = own ? own : t;
+	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens,
+		.policy = t->policy };
+	return kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err) ||
+			       kp_tokenizer_encode(
+				       t->tokenizer, scratch, &g->text, &opts, &g->ids, err)
+		       ? -1
+		       : 0;
+}
+
 /* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only
  * what the flow owns and what is immutable. */
 static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
@@ -96,13 +129,7 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, str
 	const struct kp_text_stack *t = f->revision->text;
 	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens };
 	if (f->turn.kind == KP_TURN_CHAT) {
-		opts.policy = t->policy;
-		if (kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S,
-			    &f->prompts[0].text, err)) {
-			return -1;
-		}
-		return kp_tokenizer_encode(
-			t->tokenizer, scratch, &f->prompts[0].text, &opts, &f->prompts[0].ids, err);
+		return make_chat(f, scratch, err);
 	}
 	for (size_t i = 0; i < f->n_prompts; i++) {
 		const struct kp_prompt *p = &f->turn.prompts[i];

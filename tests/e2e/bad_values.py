@@ -51,6 +51,8 @@ TAKEN = {
     "temperature",
     "top_logprobs",
     "top_p",
+    "tools",
+    "reasoning_effort",
 }
 # Nothing follows from these: labels, and values that say what is done anyway.
 HARMLESS = {
@@ -66,19 +68,17 @@ HARMLESS = {
     "echo": False,
     "suffix": "",
     "response_format": {"type": "text"},
+    "parallel_tool_calls": True,
+    "tool_choice": "none",
 }
 REFUSED = {
     "audio": {"voice": "alloy", "format": "wav"},
     "function_call": "auto",
     "functions": [{"name": "f"}],
     "moderation": {"model": "m"},
-    "parallel_tool_calls": True,
     "prediction": {"type": "content", "content": "x"},
     "prompt_cache_options": {"mode": "explicit"},
-    "reasoning_effort": "low",
     "response_format": {"type": "json_object"},
-    "tool_choice": "auto",
-    "tools": [{"type": "function", "function": {"name": "f"}}],
     "verbosity": "low",
     "web_search_options": {},
 }
@@ -90,6 +90,9 @@ REFUSED_VALUES = {
     "store": True,
     "service_tier": "priority",
     "modalities": ["audio"],
+    "parallel_tool_calls": False,
+    "tool_choice": "required",
+    "reasoning_effort": "low",
 }
 WRONG = {
     "model": [1, True, [], {}, "", "x" * 257],
@@ -122,7 +125,11 @@ CHAT_WRONG = {
     "chat_template_kwargs": [[], "x", {"messages": []}, {"add_generation_prompt": True}],
     "add_generation_prompt": ["x"],
     "continue_final_message": [1],
-    "documents": [{}, "x"],
+    "documents": [{}, "x", ["x"]],
+    "tools": [{}, "x", ["x"], [{}], [{"type": "custom"}], [{"type": "function", "function": {"name": 1}}]],
+    "tool_choice": ["always", 1, [], {}, "required", {"type": "function", "function": {"name": "f"}}],
+    "parallel_tool_calls": ["x", 1],
+    "reasoning_effort": [1, {}],
     "messages": [{}, "x", [], 1, True],
     "store": ["x"],
 }

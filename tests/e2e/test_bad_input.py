@@ -319,8 +319,10 @@ def test_messages(gateway):
     one({"role": "user", "content": None}, "messages[1].content")
     one({"role": "user", "content": 5}, "messages[1].content")
     one({"role": "user", "content": {}}, "messages[1].content")
-    one({"role": "tool", "content": "x", "tool_call_id": "1"}, "messages[1].role", "unsupported_parameter")
-    one({"role": "assistant", "tool_calls": [{"id": "1"}]}, "messages[1].tool_calls", "unsupported_parameter")
+    one({"role": "tool", "content": "x", "tool_call_id": 1}, "messages[1].tool_call_id")
+    one({"role": "assistant", "tool_calls": [{"id": "1"}]}, "messages[1].tool_calls[0].function")
+    calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{'a': 1}"}}]
+    one({"role": "assistant", "tool_calls": calls}, "messages[1].tool_calls[0].function.arguments")
     one({"role": "user", "content": [{"type": "text"}]}, "messages[1].content[0].text")
     one({"role": "user", "content": [{"text": "x"}]}, "messages[1].content[0].type", "unsupported_parameter")
     parts = [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:,"}}]

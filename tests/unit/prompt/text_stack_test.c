@@ -183,6 +183,54 @@ static void test_tk01_tools_make_no_control_tokens(void **state)
 	kp_token_scratch_destroy(scratch);
 }
 
+/* `tool_choice: none`: the model is not told of them. */
+static void test_tools_of_a_model_that_must_not_call(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_turn turn = { .arena = a, .kind = KP_TURN_CHAT };
+	struct kp_text with, without;
+	parse(a, "[{\"role\":\"user\",\"content\":\"x\"}]", &turn.chat.messages);
+	parse(a, "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]",
+		&turn.chat.tools);
+	assert_int_equal(kp_text_stack_render(stack, &turn, 0, &with, &err), 0);
+	turn.chat.tool_choice = KP_TOOL_CHOICE_NONE;
+	assert_int_equal(kp_text_stack_render(stack, &turn, 0, &without, &err), 0);
+	assert_true(kp_str_has(with.s, KP_S("<tool f")));
+	assert_str_lit(without.s, "<b><|turn|>user:[x]<|end|>");
+}
+
+static void test_effort_and_the_requests_own_template(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_turn turn = { .arena = a, .kind = KP_TURN_CHAT };
+	struct kp_text_stack *own = NULL;
+	struct kp_text text;
+	parse(a, "[{\"role\":\"user\",\"content\":\"x\"}]", &turn.chat.messages);
+	turn.chat.reasoning_effort = KP_S("high");
+	assert_int_equal(kp_text_stack_render(stack, &turn, 0, &text, &err), -1);
+	assert_string_equal(err.param, "reasoning_effort");
+	assert_int_equal(kp_text_stack_with_template(stack, KP_S("{% if %}"), &own, &err), -1);
+	assert_string_equal(err.msg,
+		"chat template: compile template: line 1: expected an expression, got `end of statement block`");
+	assert_null(own);
+	assert_int_equal(
+		kp_text_stack_with_template(stack,
+			KP_S("{{ messages[0].content }}|{{ reasoning_effort }}|{{ bos_token }}"),
+			&own, &err),
+		0);
+	assert_int_equal(own->shape.content[KP_SHAPE_USER], KP_CONTENT_TEXT);
+	assert_true(own->fingerprint != stack->fingerprint);
+	assert_int_equal(kp_text_stack_render(own, &turn, 0, &text, &err), 0);
+	assert_str_lit(text.s, "x|high|<b>");
+	assert_int_equal(text.runs[1].origin, KP_ORIGIN_TRUSTED);
+	assert_int_equal(text.runs[2].origin, KP_ORIGIN_CLIENT);
+	kp_text_stack_unref(own);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +238,8 @@ int main(void)
 		cmocka_unit_test(test_messages_and_tools),
 		cmocka_unit_test(test_final_message_open),
 		cmocka_unit_test(test_tk01_tools_make_no_control_tokens),
+		cmocka_unit_test(test_tools_of_a_model_that_must_not_call),
+		cmocka_unit_test(test_effort_and_the_requests_own_template),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
