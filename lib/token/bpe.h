@@ -43,6 +43,7 @@ enum {
 
 struct kp_vocab { /* ids to bytes and back */
 	const char *blob;
+	size_t blob_n;
 	struct kp_tok *tok; /* n of them, by id */
 	size_t n;
 	uint32_t *
@@ -99,9 +100,16 @@ struct kp_bpe {
 	kp_id gap; /* stands for a byte that is no token: merges with nothing, gives no id. One past the last id */
 	kp_id byte_id[256];
 	bool drop_gaps; /* an unknown byte vanishes before merging (Hugging Face), else its neighbours stay apart (llama.cpp) */
-	uint16_t *char_index; /* into chars, by code point below U+10000; 0: none */
-	struct kp_char *chars;
+	uint16_t *char_index;  /* into chars, by code point below U+10000; 0: none */
+	struct kp_char *chars; /* n_chars of them */
+	size_t n_chars;
 };
+enum { KP_PAIR_SPILL = 14 }; /* lines that a pair is moved on at most, less than 2^4 - 1 */
+/* How many lines the pair table has. */
+static inline size_t kp_pair_lines(unsigned line_bits)
+{
+	return ((size_t)1 << line_bits) + 1 + KP_PAIR_SPILL;
+}
 
 /* Bit i: the line's i-th pair has this tag. */
 static inline unsigned kp_pair_match(const struct kp_pair_line *l, uint32_t tag)

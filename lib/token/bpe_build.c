@@ -7,7 +7,6 @@
 #include <string.h>
 
 /* Collisions that a table of n entries may have in all while it is filled; a hundred times what chance gives. */
-enum { PAIR_SPILL = 14 }; /* lines that a pair is moved on at most, less than 2^4 - 1 */
 #define KP_TABLE_PROBES(n) ((n)*128 + 65536)
 
 kp_id kp_vocab_find(const struct kp_vocab *v, kp_str bytes)
@@ -69,7 +68,7 @@ static int put_pair(struct kp_bpe *b, const struct kp_merge *m, uint32_t rank, b
 	uint64_t place = kp_pair_place(m->left, m->right);
 	uint32_t tag = (uint32_t)(place << b->line_bits >> 32) + 1;
 	struct kp_pair_line *l = &b->line[(place >> (64 - b->line_bits)) + 1];
-	for (unsigned moved = 0; moved < PAIR_SPILL; moved++, l++, tag++) {
+	for (unsigned moved = 0; moved < KP_PAIR_SPILL; moved++, l++, tag++) {
 		for (size_t i = 0; i < 8; i++) {
 			if (l->tag[i] == 0) {
 				l->tag[i] = tag;
@@ -94,7 +93,7 @@ static int make_pairs(
 		(size_t)1 << b->line_bits) { /* one line in twelve is full, or fewer */
 		b->line_bits++;
 	}
-	size_t bytes = (((size_t)1 << b->line_bits) + 1 + PAIR_SPILL) * sizeof(*b->line);
+	size_t bytes = kp_pair_lines(b->line_bits) * sizeof(*b->line);
 	b->line_block = kp_try_malloc(bytes + 63);
 	if (!b->line_block) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
@@ -207,6 +206,7 @@ static int find_chars(struct kp_bpe *b, const struct kp_merge *merges, struct kp
 	}
 	memset(b->char_index, 0, POINTS * sizeof(*b->char_index));
 	b->chars[0].id = KP_BPE_NO_ID;
+	b->n_chars = 1;
 	return 0;
 }
 

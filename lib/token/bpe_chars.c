@@ -144,7 +144,8 @@ static int find(struct finder *f, struct kp_bpe *b, struct kp_err *err)
 	if (!b->chars) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%zu` characters", n);
 	}
-	b->chars[0] = (struct kp_char){ .id = KP_BPE_NO_ID };
+	memset(b->chars, 0, (n + 1) * sizeof(*b->chars)); /* padding goes into images */
+	b->chars[0].id = KP_BPE_NO_ID;
 	/* Where bytes vanish before merging, the neighbour is not the one that the text shows. */
 	bool off = b->drop_gaps && has_gaps(b);
 	uint16_t used = 1;
@@ -154,6 +155,7 @@ static int find(struct finder *f, struct kp_bpe *b, struct kp_err *err)
 			b->char_index[cp] = used++;
 		}
 	}
+	b->n_chars = used;
 	return 0;
 }
 

@@ -1,37 +1,25 @@
 /* DESIGN: the back half of loading, shared by all formats. Token texts are decoded from the byte alphabet into one blob while they
-   are read; everything else is flat arrays over ids. Merges are looked up by their bytes. One thread; the result is immutable and carries a serial number that is never used again in the process. */
+   are read; everything else is flat arrays over ids. Merges are looked up by their bytes. What was built is
+   copied into one block at the end (image.h), and the tokenizer is made from that. One thread. */
 #include "token/internal.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "token/hash.h"
 #include "token/norm.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_MAX = 64 << 20 };
-
 int kp_build_init(struct kp_build *b, struct kp_err *err)
 {
-	static atomic_uint last_serial;
-	*b = (struct kp_build){ .t = kp_new(struct kp_tokenizer) };
-	kp_ref_init(&b->t->ref);
-	b->t->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
-	b->t->arena = kp_arena_create(ARENA_MAX);
-	b->t->info = (struct kp_tokenizer_info){
-		.bos = KP_NO_ID, .eos = KP_NO_ID, .pad = KP_NO_ID, .unk = KP_NO_ID
-	};
+	*b = (struct kp_build){ .t = kp_tokenizer_new(err) };
 	kp_bytelevel_init(&b->alphabet);
 	kp_map_init(&b->odd);
 	kp_buf_init(&b->blob, KP_TOKEN_MAX_INPUT);
 	kp_buf_init(&b->pair, 2 * KP_TOKEN_MAX_TEXT);
 	kp_buf_init(&b->parts, KP_TOKEN_MAX_INPUT);
-	b->t->limits.max_length = SIZE_MAX;
-	return b->t->serial ? 0
-			    : kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-				      "load tokenizer: no serial numbers left");
+	return b->t ? 0 : -1;
 }
 
 void kp_build_fini(struct kp_build *b)
@@ -293,10 +281,7 @@ static int finish_added(struct kp_build *b, struct kp_err *err)
 			return -1;
 		}
 	}
-	return kp_matcher_init(&t->raw, t->added, n, false, err) ||
-			       kp_matcher_init(&t->normalized, t->added, n, true, err)
-		       ? -1
-		       : 0;
+	return 0;
 }
 
 static uint64_t mix(uint64_t h, const void *p, size_t n)
@@ -349,13 +334,6 @@ static void finish_info(struct kp_build *b)
 	t->info.unk_text = text_of(t, t->info.unk);
 	t->info.add_bos = t->n_prefix && t->prefix[0] == t->info.bos;
 	t->info.fingerprint = fingerprint(b);
-}
-
-/* Gives unused memory at the end of an array back. */
-static void *shrink(void *p, size_t bytes)
-{
-	void *q = kp_try_realloc(p, KP_MAX(bytes, (size_t)1));
-	return q ? q : p;
 }
 
 static int check_ids(const struct kp_tokenizer *t, const kp_id *ids, size_t n, struct kp_err *err)
@@ -464,8 +442,10 @@ static int finish_decoder(struct kp_tokenizer *t, struct kp_err *err)
 			err, KP_RESOURCE_EXHAUSTED, "load vocabulary: `%zu` bytes", blob.n);
 	}
 	memcpy(p, blob.p, blob.n);
+	p[blob.n] = 0;
 	t->decoded_blob = p;
 	t->decoded.blob = p;
+	t->decoded.blob_n = blob.n + 1;
 	return 0;
 }
 
@@ -482,14 +462,12 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 	if (finish_added(b, err)) {
 		return -1;
 	}
-	t->vocab.tok = shrink(t->vocab.tok, t->vocab.n * sizeof(*t->vocab.tok));
-	t->blob = kp_try_malloc(b->blob.n + 1);
-	if (!t->blob) {
-		return kp_err_set(
-			err, KP_RESOURCE_EXHAUSTED, "load vocabulary: `%zu` bytes", b->blob.n);
+	kp_buf_addc(&b->blob, 0); /* never empty */
+	t->vocab.blob = b->blob.p;
+	t->vocab.blob_n = b->blob.n;
+	if (kp_buf_finish(&b->blob, "vocabulary", err)) {
+		return -1;
 	}
-	memcpy(t->blob, b->blob.p, b->blob.n);
-	t->vocab.blob = t->blob;
 	if (b->text ? finish_text(b, err) : finish_bytes(b, err)) {
 		return -1;
 	}
@@ -497,6 +475,13 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 		return -1;
 	}
 	finish_info(b);
-	*ret = kp_steal(b->t);
+	struct kp_image image;
+	if (kp_image_make(t, &image, err)) {
+		return -1;
+	}
+	if (kp_image_open(image, ret, err)) {
+		kp_image_fini(&image);
+		return -1;
+	}
 	return 0;
 }

@@ -25,6 +25,7 @@ int kp_charsmap_init(struct kp_charsmap *m, kp_str blob, struct kp_err *err)
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"load precompiled map: `%zu` bytes, which are no map", blob.n);
 	}
+	m->blob = blob;
 	m->trie = (const uint8_t *)blob.p + 4;
 	m->n = units;
 	m->texts = kp_str_skip(blob, 4 + units * 4);

@@ -39,7 +39,7 @@ int kp_pattern_regex(kp_str pattern, struct kp_pattern *ret, struct kp_err *err)
 			KP_ARG(kp_str_sub(pattern, 0, 120)), code);
 	}
 	(void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* slower without */
-	*ret = (struct kp_pattern){ .code = re };
+	*ret = (struct kp_pattern){ .regex = pattern, .code = re };
 	return 0;
 }
 

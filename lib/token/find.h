@@ -11,9 +11,10 @@
 
 struct kp_pattern {
 	kp_str literal; /* borrowed; KP_STR_NULL: the regular expression */
+	kp_str regex;   /* borrowed: its source; KP_STR_NULL: none */
 	void *code;     /* pcre2_code */
 };
-/* Limits: 4096 bytes of pattern. UNIMPLEMENTED names what is not known in it. */
+/* Limits: 4096 bytes of pattern, which is kept as it lies. UNIMPLEMENTED names what is not known in it. */
 int kp_pattern_regex(kp_str pattern, struct kp_pattern *ret, struct kp_err *err) KP_MUST_USE;
 static inline struct kp_pattern kp_pattern_literal(kp_str text)
 {

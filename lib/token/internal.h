@@ -8,6 +8,7 @@
 #include "token/added.h"
 #include "token/bpe.h"
 #include "token/decoder.h"
+#include "token/image.h"
 #include "token/model.h"
 #include "token/norm.h"
 #include "token/split.h"
@@ -42,11 +43,13 @@ struct kp_file_limits {
 	bool truncates, only_second, left, pads, pad_left;
 };
 
+/* A member more? It goes into the image too: image_facts.c, or the list of tables in image.c and what is relied on in image_check.c. */
 struct kp_tokenizer {
 	struct kp_refcount ref;
 	uint32_t serial;        /* never reused in a process: keys of scratch caches */
 	struct kp_arena *arena; /* small things: added tokens, strings, eog */
-	char *blob;             /* bytes of all tokens */
+	struct kp_image image;  /* where the tables and texts lie; none while it is being built */
+	bool borrows;           /* from the image: the tables are not freed one by one */
 	struct kp_vocab vocab;
 	struct kp_bpe bpe;
 	struct kp_words words;  /* whole pieces that are one token */
@@ -70,6 +73,8 @@ struct kp_tokenizer {
 	struct kp_tokenizer_info info;
 };
 
+/* An empty one: one reference, a serial number, an arena. NULL and RESOURCE_EXHAUSTED when there are no numbers left. */
+struct kp_tokenizer *kp_tokenizer_new(struct kp_err *err);
 /* Index in t->added of the token with this id, SIZE_MAX when it is no added token. */
 size_t kp_added_index(const struct kp_tokenizer *t, kp_id id);
 

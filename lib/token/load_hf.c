@@ -52,6 +52,7 @@ static int read_scored(struct kp_hf *h, struct kp_json *j, struct kp_err *err)
 		}
 	}
 	m->score = scores.p;
+	m->n_scores = scores.n;
 	m->unk_score = least - 10.0; /* the reference's penalty */
 	h->n_vocab = scores.n;
 	return r ? -1 : kp_build_index(&h->b, err);

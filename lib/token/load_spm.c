@@ -337,6 +337,7 @@ static int build(struct spm *m, kp_str model, const struct kp_hf_files *files,
 		return -1;
 	}
 	b->t->model.score = m->scores.p;
+	b->t->model.n_scores = m->scores.n;
 	m->scores.p = NULL;
 	m->h.n_vocab = m->scores.n;
 	return kp_hf_config(&m->h, files, err) || kp_build_finish(b, ret, err) ? -1 : 0;

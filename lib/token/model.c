@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-enum { DIRECT = 1 << 16 };
-
 struct kp_model_node {
 	double score;
 	uint32_t from; /* where the best piece that ends here begins; UINT32_MAX: none does */
@@ -54,7 +52,7 @@ static bool add_byte_tokens(const struct kp_model *m, kp_str s, struct kp_ids *i
 
 static kp_id find_char(const struct kp_model *m, const struct kp_vocab *v, uint32_t cp, kp_str s)
 {
-	return cp < DIRECT ? m->char_id[cp] : kp_vocab_find(v, s);
+	return cp < KP_MODEL_DIRECT ? m->char_id[cp] : kp_vocab_find(v, s);
 }
 
 /* The first symbols of a piece. */
@@ -189,11 +187,11 @@ static int make_bigrams(
 static int create_bpe(
 	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
 {
-	m->char_id = kp_try_malloc(DIRECT * sizeof(*m->char_id));
+	m->char_id = kp_try_malloc(KP_MODEL_DIRECT * sizeof(*m->char_id));
 	if (!m->char_id) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
 	}
-	for (uint32_t cp = 0; cp < DIRECT; cp++) {
+	for (uint32_t cp = 0; cp < KP_MODEL_DIRECT; cp++) {
 		char text[4];
 		size_t n = kp_utf8_encode(cp, text);
 		bool surrogate = cp >= 0xd800 && cp < 0xe000;

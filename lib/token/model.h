@@ -26,17 +26,18 @@ struct kp_model {
 	size_t max_chars;      /* WORDPIECE */
 	/* UNIGRAM, WORDPIECE */
 	struct kp_trie trie;
-	double *score;  /* by id */
-	uint32_t *rank; /* by id, SPM_BPE: place of its score among all, the highest 0 */
+	double *score;   /* by id */
+	uint32_t *rank;  /* by id, SPM_BPE: place of its score among all, the highest 0 */
+	size_t n_scores; /* of score and rank */
 	double unk_score;
 	uint32_t
 		prefix_node; /* WORDPIECE: where the trie goes on behind the prefix; KP_TRIE_NONE: nowhere */
 	/* BPE */
-	kp_id *char_id; /* by code point below U+10000 */
+	kp_id *char_id; /* by code point below KP_MODEL_DIRECT */
 	uint64_t *
 		bigrams; /* a set of the neighbours within tokens, by hash; NULL: pieces are not cut */
 };
-enum { KP_BIGRAM_BITS = 22 };
+enum { KP_BIGRAM_BITS = 22, KP_MODEL_DIRECT = 1 << 16 };
 static inline size_t kp_bigram(uint32_t a, uint32_t b)
 {
 	uint64_t h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);

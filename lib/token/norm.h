@@ -32,6 +32,7 @@ enum kp_norm_kind {
 
 /* SentencePiece's precompiled map: a double-array trie over texts and the texts they become. Borrowed slices. */
 struct kp_charsmap {
+	kp_str blob;         /* all of it */
 	const uint8_t *trie; /* n units of 32 bits, little-endian */
 	size_t n;
 	kp_str texts; /* each ended by a NUL */

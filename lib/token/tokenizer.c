@@ -1,13 +1,50 @@
-/* DESIGN: life and facts of a tokenizer: one reference-counted immutable object of flat arrays (internal.h). */
+/* DESIGN: life and facts of a tokenizer: one reference-counted immutable object over one block of flat arrays (image.h). A serial
+   number is never used again in the process. */
 #include "token/internal.h"
 #include "base/mem.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+enum { ARENA_MAX = 64 << 20 };
+
+struct kp_tokenizer *kp_tokenizer_new(struct kp_err *err)
+{
+	static atomic_uint last_serial;
+	unsigned serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
+	if (serial == 0) {
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "load tokenizer: no serial numbers left");
+		return NULL;
+	}
+	struct kp_tokenizer *t = kp_new(struct kp_tokenizer);
+	kp_ref_init(&t->ref);
+	t->serial = serial;
+	t->arena = kp_arena_create(ARENA_MAX);
+	t->info = (struct kp_tokenizer_info){
+		.bos = KP_NO_ID, .eos = KP_NO_ID, .pad = KP_NO_ID, .unk = KP_NO_ID
+	};
+	t->limits.max_length = SIZE_MAX;
+	return t;
+}
 
 struct kp_tokenizer *kp_tokenizer_ref(struct kp_tokenizer *t)
 {
 	kp_ref_get(&t->ref);
 	return t;
+}
+
+/* Of one that is being built. */
+static void free_tables(struct kp_tokenizer *t)
+{
+	if (t->decoded_blob) {
+		kp_free(&t->decoded.tok);
+		kp_free(&t->decoded_blob);
+	}
+	kp_model_fini(&t->model);
+	kp_bpe_fini(&t->bpe);
+	kp_words_fini(&t->words);
+	kp_free(&t->vocab.tok);
+	kp_free(&t->vocab.slot);
 }
 
 void kp_tokenizer_unref(struct kp_tokenizer *t)
@@ -19,17 +56,11 @@ void kp_tokenizer_unref(struct kp_tokenizer *t)
 	kp_matcher_fini(&t->normalized);
 	kp_norm_fini(&t->norm);
 	kp_split_fini(&t->split);
-	kp_model_fini(&t->model);
 	kp_decoder_fini(&t->decoder);
-	if (t->decoded_blob) {
-		kp_free(&t->decoded.tok);
-		kp_free(&t->decoded_blob);
+	if (!t->borrows) {
+		free_tables(t);
 	}
-	kp_bpe_fini(&t->bpe);
-	kp_words_fini(&t->words);
-	kp_free(&t->vocab.tok);
-	kp_free(&t->vocab.slot);
-	kp_free(&t->blob);
+	kp_image_fini(&t->image);
 	kp_arena_destroy(t->arena);
 	kp_free(&t);
 }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { SPILL = 64 };
-
 static int put(struct kp_words *w, const struct kp_vocab *v, kp_id id, struct kp_err *err)
 {
 	kp_str s = kp_vocab_bytes(v, id);
@@ -16,7 +14,7 @@ static int put(struct kp_words *w, const struct kp_vocab *v, kp_id id, struct kp
 		.info = (uint32_t)s.n << 20 | id };
 	uint64_t h = kp_hash_fold(x.lo, (uint64_t)s.n << 32 | x.hi);
 	size_t at = (size_t)((h >> 32) * w->n_lines >> 32) * 4,
-	       end = KP_MIN(at + 4 * SPILL, 4 * ((size_t)w->n_lines + SPILL - 1));
+	       end = KP_MIN(at + 4 * KP_WORD_SPILL, 4 * ((size_t)w->n_lines + KP_WORD_SPILL - 1));
 	while (at < end && w->word[at].info) {
 		at++;
 	}
@@ -40,7 +38,7 @@ int kp_words_create(struct kp_words *w, const struct kp_vocab *v, uint8_t flags,
 		n += wanted(v, id, flags);
 	}
 	w->n_lines = (uint32_t)(n * 3 / 8 + 1); /* two thirds full */
-	size_t bytes = ((size_t)w->n_lines + SPILL) * 4 * sizeof(*w->word);
+	size_t bytes = ((size_t)w->n_lines + KP_WORD_SPILL) * 4 * sizeof(*w->word);
 	w->block = kp_try_malloc(bytes + 63);
 	if (!w->block) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", n);

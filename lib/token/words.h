@@ -7,7 +7,10 @@
 #include "token/bpe.h"
 #include "token/hash.h"
 
-enum { KP_WORD_MAX = 12 };
+enum {
+	KP_WORD_MAX = 12,
+	KP_WORD_SPILL = 64, /* lines behind the last, for its overflow */
+};
 
 struct kp_word {
 	uint64_t lo;   /* bytes 0..7 */
