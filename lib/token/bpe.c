@@ -389,7 +389,8 @@ static int extend(const struct kp_bpe *b, const uint8_t *p, size_t n, size_t fir
 	for (size_t back = TAIL;; back = 2 * (*done - start)) {
 		/* At least one token, which must come out as it was, and about `back` bytes in all. */
 		do {
-			start -= keep > first ? b->vocab->tok[work->p[--keep]].n : 0;
+			size_t token = keep > first ? b->vocab->tok[work->p[--keep]].n : 0;
+			start -= KP_MIN(token, start); /* tables of an image may lie */
 		} while (keep > first && *done - start < back);
 		size_t to = KP_MIN(n, KP_MAX(start + KP_BPE_SMALL, *done + STEP_MIN));
 		while (to < n && (p[to] & 0xc0) == 0x80) {
