@@ -3,6 +3,10 @@ $(B)/bin/tokenizer-bench: $(B)/obj/bench/tokenizer/bench.o $(call libs_of,token)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,token)
 
+$(B)/bin/tokenizer-load: $(B)/obj/bench/tokenizer/load.o $(call libs_of,token)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,token)
+
 bench-tokenizer: $(B)/bin/tokenizer-bench ## lib/token beside Hugging Face tokenizers and fastokens
 	bench/tokenizer/run $<
 .PHONY: bench-tokenizer

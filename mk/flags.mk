@@ -16,7 +16,8 @@ endif
 
 CSTD    := -std=gnu17 -D_GNU_SOURCE
 HARDEN  := -fstack-protector-strong -fstack-clash-protection -fPIE
-LDHARD  := -pie -Wl,-z,relro,-z,now -Wl,--as-needed
+# The build id is part of the name of an image of a tokenizer (lib/token/images.h).
+LDHARD  := -pie -Wl,-z,relro,-z,now -Wl,--as-needed -Wl,--build-id=sha1
 ifeq ($(shell uname -m),x86_64)
 HARDEN  += -fcf-protection
 endif

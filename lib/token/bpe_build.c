@@ -154,9 +154,8 @@ static int make_byte_pairs(struct kp_bpe *b, const struct kp_merge *m, struct kp
 	return 0;
 }
 
-/* Which tokens are what their own bytes encode to (Llama 3 has 588 that are not). Bytes that are not valid UTF-8 are
-   never a whole piece of a text. */
-static void mark_self(const struct kp_bpe *b, struct kp_vocab *v)
+/* Bytes that are not valid UTF-8 are never a whole piece of a text. */
+void kp_bpe_mark_self(const struct kp_bpe *b, struct kp_vocab *v)
 {
 	kp_id out[KP_BPE_SMALL];
 	for (kp_id id = 0; id < v->n; id++) {
@@ -213,11 +212,9 @@ static int find_chars(struct kp_bpe *b, const struct kp_merge *merges, struct kp
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err)
 {
-	if (begin(b, vocab, merges, n, keep_last, drop_gaps, err) || find_chars(b, merges, err)) {
-		return -1;
-	}
-	mark_self(b, vocab);
-	return 0;
+	return begin(b, vocab, merges, n, keep_last, drop_gaps, err) || find_chars(b, merges, err)
+		       ? -1
+		       : 0;
 }
 
 int kp_bpe_create_text(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges,

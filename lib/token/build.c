@@ -124,6 +124,19 @@ kp_id kp_build_find(struct kp_build *b, kp_str text)
 	return odd ? (kp_id)(odd - 1) : KP_NO_ID;
 }
 
+/* The product of a merge: mostly that of the one before, or the next id. */
+static kp_id find_product(const struct kp_build *b, kp_str bytes)
+{
+	const struct kp_vocab *v = &b->t->vocab;
+	kp_id id = b->merges.n ? b->merges.p[b->merges.n - 1].product : KP_BPE_NO_ID;
+	for (kp_id end = id + 2; id < end && id < v->n; id++) {
+		if ((v->tok[id].flags & KP_TOK_WORD) && kp_str_eq(kp_vocab_bytes(v, id), bytes)) {
+			return id;
+		}
+	}
+	return kp_vocab_find(v, bytes);
+}
+
 int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err *err)
 {
 	struct kp_vocab *v = &b->t->vocab;
@@ -144,7 +157,7 @@ int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err 
 			kp_str whole = kp_buf_str(&b->pair);
 			m.left = kp_vocab_find(v, kp_str_sub(whole, 0, cut));
 			m.right = kp_vocab_find(v, kp_str_skip(whole, cut));
-			m.product = kp_vocab_find(v, whole);
+			m.product = find_product(b, whole);
 		}
 	}
 	if (m.left == KP_BPE_NO_ID || m.right == KP_BPE_NO_ID || m.product == KP_BPE_NO_ID) {
@@ -351,12 +364,15 @@ static int finish_bytes(struct kp_build *b, struct kp_err *err)
 {
 	struct kp_tokenizer *t = b->t;
 	t->bpe.by_product = b->by_product;
-	return kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last,
-		       b->drop_gaps, err) ||
-			       kp_words_create(&t->words, &t->vocab,
-				       t->ignore_merges ? KP_TOK_WORD : KP_TOK_SELF, err)
-		       ? -1
-		       : 0;
+	if (kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last, b->drop_gaps,
+		    err)) {
+		return -1;
+	}
+	if (!t->ignore_merges) {
+		kp_bpe_mark_self(&t->bpe, &t->vocab);
+	}
+	return kp_words_create(
+		&t->words, &t->vocab, t->ignore_merges ? KP_TOK_WORD : KP_TOK_SELF, err);
 }
 
 static int finish_text(struct kp_build *b, struct kp_err *err)

@@ -30,7 +30,10 @@ struct table {
 	size_t bytes;
 };
 
-#define TABLE(p, n) { (void *)&(p), sizeof(*(p)) * (n) }
+#define TABLE(p, n)                              \
+	{                                        \
+		(void *)&(p), sizeof(*(p)) * (n) \
+	}
 
 /* The tables of a tokenizer whose facts are known, in an order that is part of the format. */
 static void list(struct kp_tokenizer *t, struct table ret[KP_IMAGE_TABLES])
@@ -104,7 +107,8 @@ int kp_image_make(struct kp_tokenizer *built, struct kp_image *ret, struct kp_er
 		}
 	}
 	h.size = at;
-	char *p = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+		-1, 0);
 	if (p == MAP_FAILED) {
 		return kp_err_set(
 			err, KP_RESOURCE_EXHAUSTED, "load tokenizer: `%zu` bytes of tables", at);
@@ -132,8 +136,8 @@ static bool fits(struct section s, size_t size)
 }
 
 /* Points the tables into the block. */
-static int attach(
-	struct kp_tokenizer *t, const struct kp_image *image, const struct head *h, struct kp_err *err)
+static int attach(struct kp_tokenizer *t, const struct kp_image *image, const struct head *h,
+	struct kp_err *err)
 {
 	struct table tables[KP_IMAGE_TABLES];
 	list(t, tables);
@@ -205,9 +209,8 @@ static struct kp_digest sum(const struct kp_image *image, const struct kp_digest
 	struct {
 		struct head h;
 		struct kp_digest rest;
-	} all = { .rest = kp_digest(key,
-			  kp_str_n(image->p + sizeof(struct head),
-				  image->n - sizeof(struct head))) };
+	} all = { .rest = kp_digest(key, kp_str_n(image->p + sizeof(struct head),
+						 image->n - sizeof(struct head))) };
 	memcpy(&all.h, image->p, sizeof(all.h));
 	all.h.sum = (struct kp_digest){ 0, 0 };
 	return kp_digest(key, kp_str_n(&all, sizeof(all)));
@@ -249,8 +252,7 @@ int kp_image_map(int directory, const char *name, struct kp_image *ret, struct k
 		close(fd);
 		return broken(err, "no file of such a size");
 	}
-	void *p = mmap(
-		NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
 	int code = errno;
 	/* When it was used last, for the one that is dropped first; a file system may not allow it. */
 	(void)futimens(fd, NULL);

@@ -18,16 +18,13 @@ struct kp_image {
 enum { KP_IMAGE_MAX = 1 << 30, KP_IMAGE_TABLES = 18 };
 
 /* A block of the tables and facts of a tokenizer that was built. RESOURCE_EXHAUSTED. */
-int kp_image_make(
-	struct kp_tokenizer *built, struct kp_image *ret, struct kp_err *err) KP_MUST_USE;
+int kp_image_make(struct kp_tokenizer *built, struct kp_image *ret, struct kp_err *err) KP_MUST_USE;
 /* The tokenizer in the block, which is the tokenizer's from then on. DATA_LOSS says what is wrong with it, and it stays the caller's. */
-int kp_image_open(
-	struct kp_image image, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
+int kp_image_open(struct kp_image image, struct kp_tokenizer **ret, struct kp_err *err) KP_MUST_USE;
 void kp_image_fini(struct kp_image *image);
 
 /* Sets name and checksum; the block must not be shared yet. */
-void kp_image_sign(
-	struct kp_image *image, const struct kp_digest_key *key, struct kp_digest name);
+void kp_image_sign(struct kp_image *image, const struct kp_digest_key *key, struct kp_digest name);
 /* Is it whole, and the one with this name? DATA_LOSS says what is wrong. */
 int kp_image_verify(const struct kp_image *image, const struct kp_digest_key *key,
 	struct kp_digest name, struct kp_err *err) KP_MUST_USE;

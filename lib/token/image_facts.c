@@ -190,8 +190,7 @@ static void pretok(struct facts *f, struct kp_tokenizer *t)
 	if (f->out) {
 		return;
 	}
-	const struct kp_pretok *found =
-		kp_str_eq(name, kp_str_c(steps.name)) ? &steps : NULL;
+	const struct kp_pretok *found = kp_str_eq(name, kp_str_c(steps.name)) ? &steps : NULL;
 	for (size_t i = 0; i < KP_LEN(known); i++) {
 		found = kp_str_eq(name, kp_str_c(known[i]->name)) ? known[i] : found;
 	}

@@ -107,7 +107,15 @@ static int map_file(const char *dir, const char *name, struct kp_mapping *ret, s
 	return 0;
 }
 
-static int from_directory(const char *path, struct kp_tokenizer **ret, struct kp_err *err)
+static int from_files(void *ctx, const struct kp_tokenizer_file *files, size_t n,
+	struct kp_tokenizer **ret, struct kp_err *err)
+{
+	(void)ctx;
+	return kp_tokenizer_from_files(files, n, ret, err);
+}
+
+static int from_directory(const char *path, kp_load_fn *load, void *ctx, struct kp_tokenizer **ret,
+	struct kp_err *err)
 {
 	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
 		"generation_config.json", "chat_template.jinja", "tokenizer.model", "tekken.json" };
@@ -122,21 +130,23 @@ static int from_directory(const char *path, struct kp_tokenizer **ret, struct kp
 				.bytes = m[i].bytes };
 		}
 	}
-	r = r ? -1 : kp_tokenizer_from_files(files, n, ret, err);
+	r = r ? -1 : load(ctx, files, n, ret, err);
 	for (size_t i = 0; i < KP_LEN(names); i++) {
 		kp_fs_unmap(&m[i]);
 	}
 	return r;
 }
 
-int kp_tokenizer_from_path(const char *path, struct kp_tokenizer **ret, struct kp_err *err)
+int kp_load_path(const char *path, kp_load_fn *load, void *ctx, struct kp_tokenizer **ret,
+	struct kp_err *err)
 {
 	struct stat st;
+	load = load ? load : from_files;
 	if (stat(path, &st)) {
 		return kp_err_sys(err, errno, "load tokenizer `%s`", path);
 	}
 	if (S_ISDIR(st.st_mode)) {
-		return from_directory(path, ret, err)
+		return from_directory(path, load, ctx, ret, err)
 			       ? kp_err_wrap(err, "load tokenizer `%s`", path)
 			       : 0;
 	}
@@ -145,9 +155,15 @@ int kp_tokenizer_from_path(const char *path, struct kp_tokenizer **ret, struct k
 	if (kp_fs_map(path, SIZE_MAX, &m, err)) {
 		return -1;
 	}
-	struct kp_tokenizer_file file = { .name = kp_str_c(path), .bytes = m.bytes };
-	int r = kp_tiktoken_is(file.name) ? kp_tokenizer_from_files(&file, 1, ret, err)
-					  : kp_tokenizer_from_gguf(m.bytes, ret, err);
+	struct kp_tokenizer_file file = { .name = base_name(kp_str_c(path)), .bytes = m.bytes };
+	int r = kp_tiktoken_is(file.name) || kp_gguf_is(m.bytes)
+			? load(ctx, &file, 1, ret, err)
+			: kp_tokenizer_from_gguf(m.bytes, ret, err); /* says what it is not */
 	kp_fs_unmap(&m);
 	return r ? kp_err_wrap(err, "load tokenizer `%s`", path) : 0;
+}
+
+int kp_tokenizer_from_path(const char *path, struct kp_tokenizer **ret, struct kp_err *err)
+{
+	return kp_load_path(path, NULL, NULL, ret, err);
 }

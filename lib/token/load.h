@@ -12,6 +12,12 @@ int kp_load_template(struct kp_tokenizer *t, kp_str source, struct kp_err *err) 
 int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena *a,
 	struct kp_tokenizer_file **ret, size_t *ret_n, struct kp_err *err) KP_MUST_USE;
 
+/* kp_tokenizer_from_path, with `load` for what lies there; NULL: kp_tokenizer_from_files. */
+typedef int kp_load_fn(void *ctx, const struct kp_tokenizer_file *files, size_t n,
+	struct kp_tokenizer **ret, struct kp_err *err);
+int kp_load_path(const char *path, kp_load_fn *load, void *ctx, struct kp_tokenizer **ret,
+	struct kp_err *err) KP_MUST_USE;
+
 /* tokenizer.json with its companions (each may be KP_STR_NULL). */
 struct kp_hf_files {
 	kp_str tokenizer, config, generation, chat_template;
