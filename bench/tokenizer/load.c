@@ -2,6 +2,7 @@
    CPU and wall time of each load, resident memory of all of them together, of which in tables that other processes may share, and what N threads
    that encode with every one of them add. --hold: stays until its input ends. */
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "token/images.h"
 
@@ -26,17 +27,21 @@ static double cpu_ms(void)
 /* A line of smaps_rollup, in MB. */
 static double memory_mb(const char *line)
 {
-	char text[256];
-	long kb = 0;
-	size_t n = strlen(line);
-	FILE *f = fopen("/proc/self/smaps_rollup", "r");
-	while (f && fgets(text, sizeof(text), f)) {
-		if (strncmp(text, line, n) == 0) {
-			kb += strtol(text + n, NULL, 10);
-		}
+	struct kp_err err = KP_ERR_INIT;
+	uint64_t kb = 0;
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 1 << 16);
+	if (kp_fs_read("/proc/self/smaps_rollup", &b, &err)) {
+		return 0;
 	}
-	if (f) {
-		fclose(f);
+	kp_str rest = kp_buf_str(&b), row, number;
+	while (kp_str_split(&rest, '\n', &row)) {
+		kp_str value = kp_str_starts(row, kp_str_c(line))
+				       ? kp_str_trim(kp_str_skip(row, strlen(line)))
+				       : KP_STR_NULL;
+		if (value.p && kp_str_split(&value, ' ', &number)) {
+			(void)kp_str_u64(number, UINT64_MAX, &kb);
+		}
 	}
 	return (double)kb * 1024 / 1e6;
 }

@@ -80,7 +80,8 @@ static int find_key(struct kp_token_images *s, struct kp_err *err)
 	if (read_key(s, &why) == 0) {
 		return 0;
 	}
-	if (why.code != KP_NOT_FOUND) { /* damaged; images that were made with it have lost their names */
+	if (why.code !=
+		KP_NOT_FOUND) { /* damaged; images that were made with it have lost their names */
 		unlinkat(s->fd, "key", 0);
 	}
 	kp_random_bytes(&s->key, sizeof(s->key));
@@ -118,8 +119,7 @@ static int open_directory(struct kp_token_images *s, struct kp_err *err)
 	return find_key(s, err);
 }
 
-int kp_token_images_open(
-	const char *directory, struct kp_token_images **ret, struct kp_err *err)
+int kp_token_images_open(const char *directory, struct kp_token_images **ret, struct kp_err *err)
 {
 	kp_str build = KP_STR_NULL;
 	struct kp_token_images *s = kp_new(struct kp_token_images);
@@ -313,8 +313,8 @@ static int load_files(void *ctx, const struct kp_tokenizer_file *files, size_t n
 	return get(ctx, &src, ret, err);
 }
 
-int kp_token_images_path(struct kp_token_images *s, const char *path, struct kp_tokenizer **ret,
-	struct kp_err *err)
+int kp_token_images_path(
+	struct kp_token_images *s, const char *path, struct kp_tokenizer **ret, struct kp_err *err)
 {
 	return kp_load_path(path, s ? load_files : NULL, s, ret, err);
 }

@@ -9,20 +9,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-#define ADDED                                                                                          \
+#define ADDED                                                                                               \
 	"{\"added_tokens\":[{\"id\":0,\"content\":\"<u>\",\"special\":true},{\"id\":1,\"content\":\"a b\"," \
 	"\"special\":false,\"normalized\":true,\"rstrip\":true}],"
-#define TEXTS "\"<u>\":0,\"a b\":1,\"a\":2,\"b\":3,\"ab\":4,\"\xe2\x96\x81\":5,\"\xe4\xb8\xad\":6,\"aa\":7,\"abaa\":8,\"##a\":9"
-#define PIECES                                                                                                 \
+#define TEXTS \
+	"\"<u>\":0,\"a b\":1,\"a\":2,\"b\":3,\"ab\":4,\"\xe2\x96\x81\":5,\"\xe4\xb8\xad\":6,\"aa\":7,\"abaa\":8,\"##a\":9"
+#define PIECES \
 	"[[\"<u>\",0],[\"a b\",0],[\"a\",-1],[\"b\",-2],[\"ab\",-2.5],[\"\xe2\x96\x81\",-3],[\"\xe4\xb8\xad\",-4]]"
-#define SPACES "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\",\"split\":true}"
+#define SPACES \
+	"{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\",\"split\":true}"
 static const char *const sources[] = {
 	ADDED
 	"\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFD\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x+\"},"
 	"\"content\":\"b\"}]},\"pre_tokenizer\":" SPACES ",\"decoder\":" SPACES
 	",\"model\":{\"type\":\"BPE\",\"unk_token\":\"<u>\",\"vocab\":{" TEXTS
 	"},\"merges\":[\"a b\",\"a a\",\"ab aa\"]}}",
-	ADDED "\"normalizer\":{\"type\":\"Lowercase\"},\"pre_tokenizer\":" SPACES ",\"decoder\":" SPACES
+	ADDED "\"normalizer\":{\"type\":\"Lowercase\"},\"pre_tokenizer\":" SPACES
+	      ",\"decoder\":" SPACES
 	      ",\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":" PIECES "}}",
 	ADDED
 	"\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":null,"
@@ -56,8 +59,8 @@ static void use(const struct kp_tokenizer *t)
 {
 	static char many[1200];
 	memset(many, 'a', sizeof(many));
-	const kp_str texts[] = { KP_S("aab a b\xe4\xb8\xad <u> aabaa \xc3\xa4 zz"), KP_S("##a  a bxx"),
-		kp_str_n(many, sizeof(many)), kp_str_n(many, 40) };
+	const kp_str texts[] = { KP_S("aab a b\xe4\xb8\xad <u> aabaa \xc3\xa4 zz"),
+		KP_S("##a  a bxx"), kp_str_n(many, sizeof(many)), kp_str_n(many, 40) };
 	struct kp_err err;
 	struct kp_ids ids;
 	struct kp_buf out;

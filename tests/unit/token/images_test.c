@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CONFIG                                                                           \
-	"{\"eos_token\":\"<e>\",\"bos_token\":\"<b>\",\"add_bos_token\":true,"           \
+#define CONFIG                                                                 \
+	"{\"eos_token\":\"<e>\",\"bos_token\":\"<b>\",\"add_bos_token\":true," \
 	"\"chat_template\":\"{{ messages }}\"}"
-#define ADDED "{\"id\":276,\"content\":\"<e>\",\"special\":true},{\"id\":277,\"content\":\"<b>\",\"special\":true}"
+#define ADDED \
+	"{\"id\":276,\"content\":\"<e>\",\"special\":true},{\"id\":277,\"content\":\"<b>\",\"special\":true}"
 
 struct place {
 	char root[64], model[96], images[96];
@@ -212,8 +213,8 @@ static void damaged(void **state)
 	image_path(p, path);
 	assert_int_equal(stat(path, &st), 0);
 	for (int i = 0; i < 60; i++) {
-		size_t at = i < 30 ? (size_t)i * 16
-				   : (size_t)kp_rng_below(&r, (uint64_t)st.st_size);
+		size_t at =
+			i < 30 ? (size_t)i * 16 : (size_t)kp_rng_below(&r, (uint64_t)st.st_size);
 		char byte;
 		struct kp_err err = KP_ERR_INIT;
 		struct kp_buf all;
@@ -265,8 +266,8 @@ static void exchanged(void **state)
 	assert_int_equal(rename(second, first), 0);
 	kp_tokenizer_unref(load(p));
 	counts(p, 0, 3, 1);
-	assert_string_equal(
-		kp_token_images_info(p->s)->last.msg, "read image of a tokenizer: `of other files`");
+	assert_string_equal(kp_token_images_info(p->s)->last.msg,
+		"read image of a tokenizer: `of other files`");
 	/* A link to somewhere else, a directory, a FIFO. */
 	assert_int_equal(rename(first, second), 0);
 	assert_int_equal(symlink(second, first), 0);
@@ -376,7 +377,8 @@ static void lying_tables(void **state)
 		struct kp_image image;
 		assert_int_equal(kp_image_make(t, &image, &err), 0);
 		struct kp_pair_line *line =
-			(struct kp_pair_line *)(void *)(image.p + ((const char *)t->bpe.line - t->image.p));
+			(struct kp_pair_line *)(void *)(image.p +
+							((const char *)t->bpe.line - t->image.p));
 		if (i < KP_LEN(lies)) {
 			size_t at = (size_t)((const char *)lies[i].table - t->image.p) + lies[i].at;
 			memcpy(image.p + at, &lies[i].value, 4);
@@ -391,8 +393,8 @@ static void lying_tables(void **state)
 		assert_int_equal(kp_image_open(image, &made, &err), -1);
 		assert_null(made);
 		assert_int_equal(err.code, KP_DATA_LOSS);
-		assert_non_null(strstr(
-			err.msg, i < KP_LEN(lies) ? lies[i].message : "table `merges`"));
+		assert_non_null(
+			strstr(err.msg, i < KP_LEN(lies) ? lies[i].message : "table `merges`"));
 		kp_image_fini(&image);
 	}
 	kp_tokenizer_unref(t);
