@@ -119,23 +119,25 @@ static kp_str part(struct reporter *r, kp_str name, bool is_namespace)
 
 static int compare_rows(const void *a, const void *b)
 {
-	return kp_str_cmp(
-		((const struct row *)a)->gateway->is.id, ((const struct row *)b)->gateway->is.id);
+	const struct kp_gateway_record *x = ((const struct row *)a)->gateway,
+				       *y = ((const struct row *)b)->gateway;
+	int order = kp_str_cmp(x->is.id, y->is.id);
+	return order ? order : kp_str_cmp(x->ns, y->ns);
 }
 
 static void list_rows(struct reporter *r, const struct kp_gateways *g)
 {
 	const struct kp_map_entry *e;
-	r->rows = list(r, g->by_id.n, sizeof(*r->rows));
-	for (size_t pos = 0; (e = kp_map_next(&g->by_id, &pos)) != NULL;) {
+	r->rows = list(r, g->by_name.n, sizeof(*r->rows));
+	for (size_t pos = 0; (e = kp_map_next(&g->by_name, &pos)) != NULL;) {
 		r->rows[r->n_rows++].gateway = e->value;
 	}
 	qsort(r->rows, r->n_rows, sizeof(*r->rows), compare_rows);
 }
 
-static struct row *find_row(struct reporter *r, kp_str id)
+static struct row *find_row(struct reporter *r, kp_str ns, kp_str id)
 {
-	const struct kp_gateway_record record = { .is = { .id = id } };
+	const struct kp_gateway_record record = { .is = { .id = id }, .ns = ns };
 	const struct row key = { .gateway = &record };
 	return r->n_rows ? bsearch(&key, r->rows, r->n_rows, sizeof(key), compare_rows) : NULL;
 }
@@ -211,7 +213,8 @@ static void add_endpoint(struct reporter *r, const struct kp_program_engine *eng
 	struct kp_status_endpoint *to, struct kp_engine_facts *f)
 {
 	const struct kp_program_endpoint *from = &engine->endpoints[index];
-	struct row *owner = from->owner ? find_row(r, from->owner->id) : NULL;
+	kp_str ns = kp_str_sub(engine->name, 0, (size_t)kp_str_find_char(engine->name, '/'));
+	struct row *owner = from->owner ? find_row(r, ns, from->owner->id) : NULL;
 	const struct kp_endpoint_report *said =
 		owner ? find_report(r, owner, engine->name, from->address) : NULL;
 	enum state state = from->owner ? endpoint_state(said) : NO_OWNER;

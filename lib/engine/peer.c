@@ -9,6 +9,7 @@
 #include "engine/peer.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "core/identity.h"
 #include "engine/check.h"
 #include "engine/peer_engine.h"
 
@@ -251,6 +252,15 @@ static const struct kp_engine_ops ops = {
 	.tokenizer = kp_peer_tokenizer,
 };
 
+/* Ids are unique within a namespace only: the owner must be of the engine's, "default/demo". */
+static int check_owner(void *user, const kp_str *names, size_t n, struct kp_err *err)
+{
+	const struct kp_peer *e = user;
+	kp_str ns, rest = kp_str_c(e->engine);
+	(void)kp_str_split(&rest, '/', &ns);
+	return kp_identity_check_namespace(names, n, ns, err);
+}
+
 struct kp_engine *kp_engine_peer_create(struct kp_loop *loop, const struct kp_engine_peer_opts *o)
 {
 	struct kp_peer *e = kp_new(struct kp_peer);
@@ -267,6 +277,8 @@ struct kp_engine *kp_engine_peer_create(struct kp_loop *loop, const struct kp_en
 	const struct kp_grpc_opts grpc = { .address = o->peer,
 		.tls = o->tls,
 		.tls_name = o->tls ? e->id : NULL,
+		.check_names = check_owner,
+		.user = e,
 		.max_message_bytes = KP_PEER_MAX_MESSAGE,
 		.connect_timeout_ns = CONNECT_NS,
 		.keepalive_time_ns = SILENCE_NS,

@@ -14,7 +14,7 @@
    are what it says at the end of that call; the tokenizer is FAILED_PRECONDITION where it comes from
    a path, which each gateway has to have itself.
 
-   Trust: with TLS the owner's certificate must name `id`. What it sends is checked like an engine's:
+   Trust: with TLS the owner's certificate must name `id` and be of the engine's namespace (core/identity.h). What it sends is checked like an engine's:
    wrong bytes, ids beyond the vocabulary, more tokens than asked for, more after the end are its
    fault. */
 #ifndef KP_ENGINE_PEER_H

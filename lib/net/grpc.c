@@ -599,6 +599,8 @@ struct kp_grpc_channel *kp_grpc_channel_create(struct kp_loop *loop, const struc
 	c->link_opts = (struct kp_grpc_link_opts){
 		.address = c->address,
 		.tls_name = c->tls_name,
+		.check_names = o->check_names,
+		.check_user = o->user,
 		.tls = o->tls ? kp_tls_ref(o->tls) : NULL,
 		.connect_timeout_ns =
 			o->connect_timeout_ns ? o->connect_timeout_ns : 5 * KP_NS_PER_S,
@@ -626,6 +628,7 @@ void kp_grpc_channel_destroy(struct kp_grpc_channel *c)
 	}
 	kp_assert_on(c->loop);
 	c->is_destroyed = true;
+	c->link_opts.check_names = NULL; /* its user goes with the channel's owner */
 	kp_timer_stop(c->loop, &c->backoff);
 	kp_list_each (node, &c->links) {
 		struct kp_grpc_link *l = KP_CONTAINER(node, struct kp_grpc_link, link);

@@ -27,6 +27,10 @@ struct kp_grpc_opts { /* 0 = the default in parentheses */
 	const char *authority;
 	struct kp_tls_context *tls; /* NULL: cleartext; else HTTP/2 by ALPN is a must */
 	const char *tls_name; /* (the host of authority) DNS name that the certificate must have */
+	/* Looks at all DNS and URI names of the server's certificate before anything is sent, with
+	   the channel's user; -1: not this one. NULL: tls_name is enough. */
+	int (*check_names)(void *user, const kp_str *names, size_t n, struct kp_err *err);
+	void *user;
 	size_t max_message_bytes; /* (64 MiB) received */
 	/* (1024) Waiting for a connection or a free stream; beyond: RESOURCE_EXHAUSTED. */
 	size_t max_pending_calls;

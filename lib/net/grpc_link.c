@@ -40,13 +40,34 @@ static void lost(struct kp_grpc_link *l, const struct kp_err *why)
 /* --- the connection's callbacks
  * ------------------------------------------------------------------------- */
 
+static int check_server(struct kp_grpc_link *l, struct kp_err *err)
+{
+	if (!kp_conn_is_tls(l->conn)) {
+		return 0;
+	}
+	if (!kp_str_eq(kp_conn_alpn(l->conn), KP_S("h2"))) {
+		return kp_err_set(err, KP_UNAVAILABLE,
+			"connect: the server does not offer HTTP/2 (ALPN `h2`)");
+	}
+	if (!l->opts->check_names) {
+		return 0;
+	}
+	kp_str *names;
+	size_t n = kp_conn_peer_names(l->conn, &names);
+	int r = l->opts->check_names(l->opts->check_user, names, n, err);
+	kp_mem_free(names);
+	if (r < 0) {
+		err->code = KP_UNAVAILABLE;
+		kp_err_wrap(err, "connect");
+	}
+	return r;
+}
+
 static void on_open(void *user)
 {
 	struct kp_grpc_link *l = user;
-	if (kp_conn_is_tls(l->conn) && !kp_str_eq(kp_conn_alpn(l->conn), KP_S("h2"))) {
-		struct kp_err err;
-		kp_err_set(&err, KP_UNAVAILABLE,
-			"connect: the server does not offer HTTP/2 (ALPN `h2`)");
+	struct kp_err err;
+	if (check_server(l, &err) < 0) {
 		lost(l, &err);
 		return;
 	}
@@ -189,6 +210,7 @@ struct kp_grpc_link *kp_grpc_link_open(struct kp_loop *loop, const struct kp_grp
 	struct kp_grpc_link *l = kp_new(struct kp_grpc_link);
 	l->user = user;
 	l->ops = ops;
+	l->opts = o;
 	l->loop = loop;
 	l->begun_ns = kp_loop_now(loop);
 	l->keepalive_ns = keepalive_ns;

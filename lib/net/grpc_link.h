@@ -17,6 +17,8 @@ struct kp_grpc_link_ops {
 
 struct kp_grpc_link_opts {
 	const char *address, *tls_name; /* for kp_conn_target */
+	int (*check_names)(void *user, const kp_str *names, size_t n, struct kp_err *err);
+	void *check_user;
 	struct kp_tls_context *tls;
 	int64_t connect_timeout_ns; /* until the server's SETTINGS are there */
 	int64_t keepalive_timeout_ns;
@@ -28,6 +30,7 @@ struct kp_grpc_link {
 	struct kp_list link; /* in the channel */
 	void *user;          /* the channel */
 	const struct kp_grpc_link_ops *ops;
+	const struct kp_grpc_link_opts *opts; /* the channel's */
 	struct kp_loop *loop;
 	struct kp_conn *conn;            /* NULL: lost or closed */
 	struct kp_grpc_session *session; /* lasts as long as the link */

@@ -1,4 +1,4 @@
-/* DESIGN: a map by id. What a record holds of messages lies in three arenas of its own (hello, refusal,
+/* DESIGN: a map by "namespace/id", since a certificate speaks for an id in one namespace only. What a record holds of messages lies in three arenas of its own (hello, refusal,
    report), each replaced as a whole. */
 #include "operator/control/gateways.h"
 
@@ -9,7 +9,7 @@
 void kp_gateways_init(struct kp_gateways *g, int64_t now_ns)
 {
 	*g = (struct kp_gateways){ .started_ns = now_ns, .settled_ns = now_ns };
-	kp_map_init(&g->by_id);
+	kp_map_init(&g->by_name);
 	kp_map_init(&g->known);
 }
 
@@ -24,13 +24,21 @@ static void destroy(void *value)
 
 void kp_gateways_fini(struct kp_gateways *g)
 {
-	kp_map_fini(&g->by_id, destroy);
+	kp_map_fini(&g->by_name, destroy);
 	kp_map_fini(&g->known, kp_mem_free);
 }
 
-struct kp_gateway_record *kp_gateways_find(const struct kp_gateways *g, kp_str id)
+static void write_name(struct kp_buf *out, kp_str ns, kp_str id)
 {
-	return kp_map_get(&g->by_id, id);
+	kp_buf_init(out, 1024);
+	kp_buf_printf(out, "%" KP_FMT "/%" KP_FMT, KP_ARG(ns), KP_ARG(id));
+}
+
+struct kp_gateway_record *kp_gateways_find(const struct kp_gateways *g, kp_str ns, kp_str id)
+{
+	KP_AUTO(buf) struct kp_buf name;
+	write_name(&name, ns, id);
+	return kp_map_get(&g->by_name, kp_buf_str(&name));
 }
 
 /* --- what it says of itself --- */
@@ -56,24 +64,46 @@ static int dup_gateway(struct kp_arena *a, const struct kp_program_gateway *from
 		       : 0;
 }
 
-/* The record of that id, made if need be, with this description of it. */
+static void forget(struct kp_gateways *g, struct kp_gateway_record *r)
+{
+	KP_AUTO(buf) struct kp_buf name;
+	write_name(&name, r->ns, r->is.id);
+	g->report_bytes -= r->report_arena ? kp_arena_used(r->report_arena) : 0;
+	kp_map_del(&g->by_name, kp_buf_str(&name));
+	destroy(r);
+}
+
+/* Who speaks for itself takes the place of one that others only speak of. */
+static bool make_room(struct kp_gateways *g)
+{
+	struct kp_map_entry *e;
+	for (size_t pos = 0;
+		g->by_name.n >= KP_GATEWAYS_MAX && (e = kp_map_next(&g->by_name, &pos)) != NULL;) {
+		struct kp_gateway_record *r = e->value;
+		if (r->is_second_hand) {
+			forget(g, r);
+			break;
+		}
+	}
+	return g->by_name.n < KP_GATEWAYS_MAX;
+}
+
+/* The record of that name, made if need be, with this description of it. */
 static int describe(struct kp_gateways *g, const struct kp_program_gateway *is, kp_str ns,
 	kp_str admin, kp_str version, struct kp_gateway_record **ret, struct kp_err *err)
 {
-	struct kp_gateway_record *r = kp_gateways_find(g, is->id), new = { 0 };
+	struct kp_gateway_record *r = kp_gateways_find(g, ns, is->id), new = { 0 };
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
-	if (!r && g->by_id.n >= KP_GATEWAYS_MAX) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-			"hello: %d gateways are known already", KP_GATEWAYS_MAX);
-	}
 	if (dup_gateway(a, is, &new.is, err) || kp_arena_dup(a, ns, &new.ns, err) ||
 		kp_arena_dup(a, admin, &new.admin, err) ||
 		kp_arena_dup(a, version, &new.version, err)) {
 		return -1;
 	}
 	if (!r) {
+		KP_AUTO(buf) struct kp_buf name;
+		write_name(&name, ns, is->id);
 		r = kp_new(struct kp_gateway_record);
-		kp_map_set(&g->by_id, is->id, r);
+		kp_map_set(&g->by_name, kp_buf_str(&name), r);
 	}
 	kp_arena_destroy(r->arena);
 	r->arena = kp_steal(a);
@@ -90,18 +120,10 @@ static bool is_newer(const struct kp_revision *a, const struct kp_revision *b)
 	return a->epoch != b->epoch ? a->epoch > b->epoch : a->n > b->n;
 }
 
-static void forget(struct kp_gateways *g, struct kp_gateway_record *r)
-{
-	g->report_bytes -= r->report_arena ? kp_arena_used(r->report_arena) : 0;
-	kp_str id = r->is.id;
-	kp_map_del(&g->by_id, id);
-	destroy(r);
-}
-
 static void forget_second_hand(struct kp_gateways *g, kp_str ns)
 {
 	struct kp_map_entry *e;
-	for (size_t pos = 0; (e = kp_map_next(&g->by_id, &pos)) != NULL;) {
+	for (size_t pos = 0; (e = kp_map_next(&g->by_name, &pos)) != NULL;) {
 		struct kp_gateway_record *r = e->value;
 		if (r->is_second_hand && kp_str_eq(r->ns, ns)) {
 			forget(g, r);
@@ -110,14 +132,15 @@ static void forget_second_hand(struct kp_gateways *g, kp_str ns)
 }
 
 /* Those that its program names, if that is the newest one seen. Who was heard of by itself is known
- * better than that; who makes no sense is left out. */
-static void take_known(struct kp_gateways *g, const struct kp_hello *h, int64_t now, int64_t wall)
+ * better than that; who makes no sense is left out. Returns how many there were no room for. */
+static size_t take_known(struct kp_gateways *g, const struct kp_hello *h, int64_t now, int64_t wall)
 {
+	size_t n = 0;
 	struct kp_revision *counts = kp_map_get(&g->known, h->ns);
 	if (!h->revision.is_set || now - g->started_ns >= KP_PLAN_GONE_NS ||
 		(counts && !is_newer(&h->revision, counts)) ||
 		(!counts && g->known.n >= KP_GATEWAYS_MAX)) {
-		return;
+		return 0;
 	}
 	if (!counts) {
 		counts = kp_new(struct kp_revision);
@@ -128,14 +151,21 @@ static void take_known(struct kp_gateways *g, const struct kp_hello *h, int64_t 
 	for (size_t i = 0; i < h->n_known; i++) {
 		struct kp_gateway_record *r;
 		struct kp_err ignored = KP_ERR_INIT;
-		if (!kp_gateways_find(g, h->known[i].id) &&
-			kp_hello_check_gateway(&h->known[i], &ignored) == 0 &&
-			describe(g, &h->known[i], h->ns, KP_S(""), KP_S(""), &r, &ignored) == 0) {
+		if (kp_hello_check_gateway(&h->known[i], &ignored) ||
+			kp_gateways_find(g, h->ns, h->known[i].id)) {
+			continue;
+		}
+		if (n == KP_GATEWAYS_KNOWN_MAX || g->by_name.n >= KP_GATEWAYS_MAX) {
+			return h->n_known - i;
+		}
+		if (describe(g, &h->known[i], h->ns, KP_S(""), KP_S(""), &r, &ignored) == 0) {
+			n++;
 			r->is_second_hand = true;
 			r->heard_ns = g->started_ns;
 			r->since_wall_ns = wall;
 		}
 	}
+	return 0;
 }
 
 int kp_gateways_hello(struct kp_gateways *g, const struct kp_hello *h, int64_t now_ns,
@@ -144,6 +174,10 @@ int kp_gateways_hello(struct kp_gateways *g, const struct kp_hello *h, int64_t n
 	const struct kp_program_gateway is = {
 		.id = h->id, .peer = h->peer, .node = h->node, .own = h->own, .n_own = h->n_own
 	};
+	if (!kp_gateways_find(g, h->ns, h->id) && !make_room(g)) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+			"hello: %d gateways are known already", KP_GATEWAYS_MAX);
+	}
 	if (describe(g, &is, h->ns, h->admin, h->version, ret, err)) {
 		return -1;
 	}
@@ -155,7 +189,7 @@ int kp_gateways_hello(struct kp_gateways *g, const struct kp_hello *h, int64_t n
 	r->since_wall_ns = wall_ns;
 	r->runs = h->revision;
 	r->report.draining = false;
-	take_known(g, h, now_ns, wall_ns);
+	r->n_left_out = take_known(g, h, now_ns, wall_ns);
 	return 0;
 }
 
@@ -270,7 +304,7 @@ size_t kp_gateways_settle(struct kp_gateways *g, int64_t now_ns)
 	g->settled_ns = now_ns;
 	pause = pause >= PAUSE_NS ? pause : 0;
 	g->started_ns += pause;
-	for (size_t pos = 0; (e = kp_map_next(&g->by_id, &pos)) != NULL;) {
+	for (size_t pos = 0; (e = kp_map_next(&g->by_name, &pos)) != NULL;) {
 		struct kp_gateway_record *r = e->value;
 		r->heard_ns = KP_MIN(r->heard_ns + pause, now_ns);
 		if (!r->is_connected && now_ns - r->heard_ns >= KP_PLAN_GONE_NS) {
@@ -288,16 +322,17 @@ bool kp_gateway_is_silent(const struct kp_gateway_record *r, int64_t now_ns)
 
 static int compare(const void *a, const void *b)
 {
-	return kp_str_cmp(((const struct kp_plan_gateway *)a)->is.id,
-		((const struct kp_plan_gateway *)b)->is.id);
+	const struct kp_plan_gateway *x = a, *y = b;
+	int order = kp_str_cmp(x->is.id, y->is.id);
+	return order ? order : kp_str_cmp(x->ns, y->ns);
 }
 
 struct kp_plan_gateway *kp_gateways_list(const struct kp_gateways *g, size_t *ret_n)
 {
-	struct kp_plan_gateway *list = kp_xcalloc(g->by_id.n + 1, sizeof(*list));
+	struct kp_plan_gateway *list = kp_xcalloc(g->by_name.n + 1, sizeof(*list));
 	const struct kp_map_entry *e;
 	size_t n = 0;
-	for (size_t pos = 0; (e = kp_map_next(&g->by_id, &pos)) != NULL;) {
+	for (size_t pos = 0; (e = kp_map_next(&g->by_name, &pos)) != NULL;) {
 		const struct kp_gateway_record *r = e->value;
 		list[n++] = (struct kp_plan_gateway){ .is = r->is,
 			.ns = r->ns,

@@ -3,7 +3,9 @@
 
    A gateway is kept KP_PLAN_GONE_NS after it was heard of last. One that only others name was heard of when
    the operator started: so an operator that starts anew makes the program that runs, before all of
-   its gateways have come back. Of several such lists the one of the newest program counts. */
+   its gateways have come back. Of several such lists of a namespace the one of the newest program counts,
+   for KP_GATEWAYS_KNOWN_MAX names, so that no namespace fills the table with names that nobody has.
+   Who comes itself, when the table is full, takes the place of one that others only name. */
 #ifndef OPERATOR_CONTROL_GATEWAYS_H
 #define OPERATOR_CONTROL_GATEWAYS_H
 
@@ -13,6 +15,7 @@
 
 enum {
 	KP_GATEWAYS_MAX = 10000,
+	KP_GATEWAYS_KNOWN_MAX = 2000,     /* from others' programs, in a namespace */
 	KP_REPORT_BYTES_MAX = 2 << 20,    /* kept of one gateway's report */
 	KP_REPORTS_BYTES_MAX = 128 << 20, /* of all together */
 };
@@ -32,6 +35,7 @@ struct kp_gateway_record {
 	struct kp_arena *nack_arena, *report_arena;
 	struct kp_report report; /* its last */
 	bool has_report;
+	size_t n_left_out;   /* of those that its last hello named: there was no room */
 	unsigned n_replaced; /* by a newer stream of the same id */
 	uint64_t held_epoch; /* of the operator that programs it, higher than ours; 0: we do */
 	bool was_silent;     /* when it was looked at last */
@@ -39,7 +43,7 @@ struct kp_gateway_record {
 };
 
 struct kp_gateways {
-	struct kp_map by_id;
+	struct kp_map by_name; /* "namespace/id" */
 	size_t report_bytes;
 	int64_t started_ns, settled_ns;
 	struct kp_map known; /* namespace -> struct kp_revision, of the list that counts */
@@ -66,8 +70,9 @@ void kp_gateway_answered(struct kp_gateway_record *r, const struct kp_nack *nack
 size_t kp_gateways_settle(struct kp_gateways *g, int64_t now_ns);
 bool kp_gateway_is_silent(const struct kp_gateway_record *r, int64_t now_ns);
 /* NULL: not known. */
-struct kp_gateway_record *kp_gateways_find(const struct kp_gateways *g, kp_str id);
-/* For the plan: an array of the caller's (kp_mem_free) that borrows from the records; by id. */
+struct kp_gateway_record *kp_gateways_find(const struct kp_gateways *g, kp_str ns, kp_str id);
+/* For the plan: an array of the caller's (kp_mem_free) that borrows from the records; by id, then
+ * namespace. */
 struct kp_plan_gateway *kp_gateways_list(const struct kp_gateways *g, size_t *ret_n);
 
 #endif

@@ -1,6 +1,7 @@
 /* DESIGN: see hello.h. The limits are at most those of control/items.h for the same fields. */
 #include "operator/control/hello.h"
 
+#include "core/identity.h"
 #include "net/addr.h"
 
 static int invalid(struct kp_err *err, const char *field, kp_str value, const char *what)
@@ -81,12 +82,15 @@ int kp_hello_check_gateway(const struct kp_program_gateway *g, struct kp_err *er
 				 KP_HELLO_OWN_BYTES_MAX);
 }
 
-static int check_certificate(kp_str id, const kp_str *names, size_t n, struct kp_err *err)
+static int check_certificate(
+	const struct kp_hello *h, const kp_str *names, size_t n, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf list = { 0 };
 	for (size_t i = 0; i < n; i++) {
-		if (kp_str_ieq(names[i], id)) {
-			return 0;
+		if (kp_str_ieq(names[i], h->id)) {
+			return kp_identity_check_namespace(names, n, h->ns, err)
+				       ? kp_err_wrap(err, "hello: id `%" KP_FMT "`", KP_ARG(h->id))
+				       : 0;
 		}
 	}
 	kp_buf_init(&list, 1 << 16);
@@ -95,7 +99,7 @@ static int check_certificate(kp_str id, const kp_str *names, size_t n, struct kp
 	}
 	return kp_err_set(err, KP_PERMISSION_DENIED,
 		"hello: id `%" KP_FMT "`: is not a name of the client's certificate (%" KP_FMT ")",
-		KP_ARG(id), KP_ARG(n ? kp_buf_str(&list) : KP_S("none")));
+		KP_ARG(h->id), KP_ARG(n ? kp_buf_str(&list) : KP_S("none")));
 }
 
 int kp_hello_check(const struct kp_hello *h, bool is_tls, const kp_str *names, size_t n_names,
@@ -112,11 +116,11 @@ int kp_hello_check(const struct kp_hello *h, bool is_tls, const kp_str *names, s
 	if (kp_hello_check_gateway(&g, err)) {
 		return -1;
 	}
-	if (is_tls && check_certificate(h->id, names, n_names, err)) {
-		return -1;
-	}
 	if (!is_name(h->ns, 63)) {
 		return invalid(err, "namespace", h->ns, "is not a name of a namespace");
+	}
+	if (is_tls && check_certificate(h, names, n_names, err)) {
+		return -1;
 	}
 	if (h->epoch_seen > epoch_most || h->revision.epoch > epoch_most) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,

@@ -11,7 +11,7 @@ enum {
 };
 
 /* names: of its certificate, is_tls false: there is none. epoch_most: what it may have seen. UNIMPLEMENTED for another protocol,
- * PERMISSION_DENIED for an id that is not among the names, else INVALID_ARGUMENT. */
+ * PERMISSION_DENIED for an id that is not among the names, or another's namespace (core/identity.h), else INVALID_ARGUMENT. */
 int kp_hello_check(const struct kp_hello *h, bool is_tls, const kp_str *names, size_t n_names,
 	uint64_t epoch_most, struct kp_err *err) KP_MUST_USE;
 /* The same of what a program says of a gateway. */

@@ -219,7 +219,7 @@ static void look_around(struct kp_defer *d)
 		struct kp_ns_program *p = e->value;
 		p->n_gateways = p->n_current = 0;
 	}
-	for (size_t pos = 0; (e = kp_map_next(&s->gateways.by_id, &pos)) != NULL;) {
+	for (size_t pos = 0; (e = kp_map_next(&s->gateways.by_name, &pos)) != NULL;) {
 		const struct kp_gateway_record *r = e->value;
 		struct kp_ns_program *p = kp_programs_find(&s->programs, r->ns);
 		bool is_there = r->is_connected && !kp_gateway_is_silent(r, now);
@@ -258,7 +258,7 @@ static void on_hello(struct stream *st, const struct kp_hello *h)
 	struct kp_service *s = st->service;
 	struct kp_err err;
 	int64_t now = kp_loop_now(s->loop);
-	struct kp_gateway_record *r = kp_gateways_find(&s->gateways, h->id);
+	struct kp_gateway_record *r = kp_gateways_find(&s->gateways, h->ns, h->id);
 	struct stream *old = r ? r->stream : NULL;
 	uint64_t most = KP_MAX(kp_epoch_most(kp_wall_ns()), s->programs.epoch);
 	if (kp_hello_check(h, s->opts.tls_dir != NULL, st->names, st->n_names, most, &err) ||
@@ -283,6 +283,11 @@ static void on_hello(struct stream *st, const struct kp_hello *h)
 		kp_f_str("namespace", r->ns), kp_f_str("from", st->address),
 		kp_f_str("version", r->version), kp_f_int("claims", (int64_t)r->is.n_own),
 		kp_f_z("runs", kp_revision_text(&h->revision, runs)));
+	if (r->n_left_out) {
+		kp_log(KP_LOG_WARN, "hello names more gateways than are believed",
+			kp_f_str("gateway", r->is.id), kp_f_int("named", (int64_t)h->n_known),
+			kp_f_int("left_out", (int64_t)r->n_left_out));
+	}
 	int64_t wait = wait_to_raise(s, st->epoch_seen, h->epoch_age_ms);
 	if (wait) {
 		hold(st, wait);
@@ -435,7 +440,7 @@ static void check_stream(struct stream *st, int64_t now)
 static void check_gateways(struct kp_service *s, int64_t now)
 {
 	const struct kp_map_entry *e;
-	for (size_t pos = 0; (e = kp_map_next(&s->gateways.by_id, &pos)) != NULL;) {
+	for (size_t pos = 0; (e = kp_map_next(&s->gateways.by_name, &pos)) != NULL;) {
 		struct kp_gateway_record *r = e->value;
 		bool is_silent = kp_gateway_is_silent(r, now);
 		if (is_silent != r->was_silent) {

@@ -4,6 +4,7 @@
 #include "sidecar/peer/peer.h"
 
 #include "base/clock.h"
+#include "core/identity.h"
 #include "obs/log.h"
 #include "sidecar/peer/internal.h"
 
@@ -101,13 +102,17 @@ void kp_peer_end(
 /* --- calls --- */
 
 /* The handshake took only certificates of our CA; one that names no gateway is not a gateway's. */
-static int check_caller(const struct kp_grpc_request *r, struct kp_err *err)
+static int check_caller(
+	const struct kp_peer_server *s, const struct kp_grpc_request *r, struct kp_err *err)
 {
 	if (r->http->tls && r->http->n_peer_names == 0) {
 		return kp_err_set(err, KP_PERMISSION_DENIED,
 			"the certificate names no gateway: it has no subject alternative name");
 	}
-	return 0;
+	return r->http->tls
+		       ? kp_identity_check_namespace(r->http->peer_names, r->http->n_peer_names,
+				 kp_str_c(s->l->gateway->config.namespace), err)
+		       : 0;
 }
 
 static void on_request(void *ctx, struct kp_grpc_serving *c, const struct kp_grpc_request *r)
@@ -123,7 +128,7 @@ static void on_request(void *ctx, struct kp_grpc_serving *c, const struct kp_grp
 	};
 	struct kp_peer_server *s = ctx;
 	struct kp_err err;
-	if (check_caller(r, &err) < 0) {
+	if (check_caller(s, r, &err) < 0) {
 		kp_peer_end(c, &err, NULL);
 		return;
 	}

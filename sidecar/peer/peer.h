@@ -2,7 +2,8 @@
    (proto/kelpie/peer/v1, docs/peer.md). A forwarded generation runs on the loop that took its
    connection, on that loop's lane to the engine, and is never forwarded further.
 
-   Who may call: with TLS, whoever has a certificate of the CA that names a gateway. Limits: the
+   Who may call: with TLS, whoever has a certificate of the CA that names a gateway of the same namespace
+   (core/identity.h). Limits: the
    gateway's --max-requests count forwarded generations too; a client that takes nothing holds its
    engine's stream back. */
 #ifndef SIDECAR_PEER_PEER_H

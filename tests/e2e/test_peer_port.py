@@ -456,9 +456,15 @@ def test_only_gateways_of_our_authority_may_call(start, qwen3_path, tls, other_t
     nameless = Port(gateway, credentials(ours, tls.gateway(None)))
     _, code, text, _ = end(nameless.generate(sim))
     assert code is grpc.StatusCode.PERMISSION_DENIED and "names no gateway" in text
+    other = Port(gateway, credentials(ours, tls.gateway("gw-b", ns="other")))
+    _, code, text, _ = end(other.generate(sim))
+    assert code is grpc.StatusCode.PERMISSION_DENIED
+    assert "the certificate is of `spiffe://cluster.local/ns/other/sa/gateway`, not of namespace `default`" in text
+    same = Port(gateway, credentials(ours, tls.gateway("gw-b", ns="default")))
+    assert end(same.generate(sim))[1] is grpc.StatusCode.OK
     for stranger in (credentials(ours), credentials(ours, other_tls.gateway("gw-b"))):
         assert end(Port(gateway, stranger).generate(sim))[1] is grpc.StatusCode.UNAVAILABLE
     assert end(Port(gateway).generate(sim))[1] is grpc.StatusCode.UNAVAILABLE  # cleartext
-    assert len(sim.events("start")) == 1
+    assert len(sim.events("start")) == 2
     assert gateway.lines("peer port: handshake failed")
     idle(good)

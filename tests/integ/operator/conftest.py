@@ -48,8 +48,9 @@ def join():
 def certificates(tmp_path):
     """certificates(name, ...): folders by hack/certs, of one authority."""
 
-    def make(*names, folder="pki", days=2):
-        subprocess.run([fakes.ROOT / "hack/certs", "-d", str(days), tmp_path / folder, *names], check=True, stdout=subprocess.DEVNULL)
+    def make(*names, folder="pki", days=2, ns=""):
+        command = [fakes.ROOT / "hack/certs", "-d", str(days), "-n", ns, tmp_path / folder, *names]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return [tmp_path / folder / name.partition(",")[0] for name in names]
 
     return make

@@ -668,6 +668,32 @@ def test_certificates(run, join, certificates, tmp_path):
     connect(join, operator, a, "gw-a").wait_programs(1)
 
 
+def test_a_certificate_is_of_one_namespace(run, join, certificates):
+    """A gateway of `default` gets nothing of `other`, and the other way round; the same id in both is two gateways."""
+    server, ours = certificates("operator,localhost", "gw-a")
+    [theirs] = certificates("gw-b,gw-a", ns="other")
+    [third] = certificates("gw-c", ns="third")
+    engines = engine("e", 1, model="m"), engine("f", 2, model="m")
+    operator = run(f"{manifest(*engines)}\n---\n{elsewhere('other', *engines)}", "--tls-dir", server)
+    gw = connect(join, operator, ours, "gw-a", own=["default/e"])
+    gw.wait_owners(e="gw-a", f="")
+    other = connect(join, operator, theirs, "gw-a", ns="other", own=["other/e"])
+    other.wait_programs(1)
+    assert {key.partition("/")[0] for kind, key in other.items if kind in (ENGINE, ENDPOINT)} == {"other"}
+    refusals = (
+        (ours, "gw-a", "other", "the certificate has no SPIFFE ID, so it is of namespace `default`, not of `other`"),
+        (theirs, "gw-b", "default", "the certificate is of `spiffe://kelpie/ns/other/gateway/gw-b`, not of namespace `default`"),
+        (third, "gw-c", "other", "the certificate is of `spiffe://kelpie/ns/third/gateway/gw-c`, not of namespace `other`"),
+    )
+    for tls, id, ns, words in refusals:
+        connect(join, operator, tls, id, ns=ns).wait_end(grpc.StatusCode.PERMISSION_DENIED, f"id `{id}`: {words}")
+    assert not gw.end and not other.end
+    told = lambda: {(g["namespace"], g["id"]): g["connected"] for g in operator.told()["gateways"]}
+    wait_until(lambda: told() == {("default", "gw-a"): True, ("other", "gw-a"): True}, "both are shown")
+    owners = lambda: {(e["namespace"], e["name"]): [p.get("owner", "") for p in e["endpoints"]] for e in operator.told()["engines"]}
+    wait_until(lambda: [owners()[(ns, "e")] for ns in ("default", "other")] == [["gw-a"], ["gw-a"]], "each has its own")
+
+
 def test_hack_certs(tmp_path):
     def certs(*arguments):
         return subprocess.run([ROOT / "hack/certs", *arguments], capture_output=True, text=True, timeout=PATIENCE)
@@ -685,7 +711,10 @@ def test_hack_certs(tmp_path):
     assert certs(tmp_path / "pki", "gw_a").returncode == 0  # the same authority, a new key
     after = [(tmp_path / "pki" / file).read_bytes() for file in ("ca.crt", "gw_a/tls.key")]
     assert after[0] == before[0] and after[1] != before[1]
+    assert certs("-n", "prod", tmp_path / "pki", "gw-p,10.0.0.2").returncode == 0
+    assert "URI:spiffe://kelpie/ns/prod/gateway/gw-p, DNS:gw-p, IP Address:10.0.0.2" in text("gw-p")
     for arguments, words in (
+        (["-n", "a/b", tmp_path / "x", "a"], "`a/b` is not the name of a namespace"), (["-x", tmp_path / "x", "a"], "usage:"),
         ([], "usage:"), ([tmp_path / "x"], "usage:"), (["-d"], "usage:"), (["-d", "x", tmp_path / "x", "a"], "days must be a number"),
         ([tmp_path / "x", "a b"], "`a b`"), ([tmp_path / "x", "../a"], "`../a`"), ([tmp_path / "x", "a,,b"], "`a,,b`"), ([tmp_path / "x", ""], "``"),
     ):

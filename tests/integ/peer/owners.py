@@ -56,15 +56,16 @@ class Tls:
     def _openssl(*args):
         subprocess.run(["openssl", *map(str, args)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def gateway(self, name, ca=None):
-        """The folder of a gateway called `name`; no name: a certificate without any."""
-        folder = self.folder / (name or "nameless")
+    def gateway(self, name, ca=None, ns=None):
+        """The folder of a gateway called `name`; no name: a certificate without any. `ns`: its SPIFFE ID says that namespace."""
+        folder = self.folder / ((name or "nameless") + (f"-{ns}" if ns else ""))
         if folder.exists():
             return folder
         folder.mkdir()
         key, request, cert = folder / "tls.key", folder / "request", folder / "tls.crt"
         self._openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/O=kelpie", "-keyout", key, "-out", request)
-        (folder / "ext").write_text(f"subjectAltName=DNS:{name}" if name else "keyUsage=digitalSignature")
+        spiffe = f",URI:spiffe://cluster.local/ns/{ns}/sa/gateway" if ns else ""
+        (folder / "ext").write_text(f"subjectAltName=DNS:{name}{spiffe}" if name else "keyUsage=digitalSignature")
         self._openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.folder / "ca.key", "-CAcreateserial", "-days", "2",
                       "-extfile", folder / "ext", "-out", cert)
         (folder / "ca.crt").write_bytes((ca or self).ca.read_bytes())

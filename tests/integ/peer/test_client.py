@@ -319,6 +319,7 @@ def test_tls_refusals(tls, other_tls, make_probe):
     strangers = other_tls.gateway("gw-b", ca=tls)  # it knows us, we do not know it
     cases = [
         (tls.gateway("gw-c"), tls.gateway("gw-a"), "gw-b"),  # another gateway of ours, in its place
+        (tls.gateway("gw-b", ns="other"), tls.gateway("gw-a"), "gw-b"),  # of that name, in another namespace
         (tls.gateway(None), tls.gateway("gw-a"), "gw-b"),  # of our CA, without a name
         (strangers, tls.gateway("gw-a"), "gw-b"),
         (tls.gateway("gw-b"), other_tls.gateway("gw-a", ca=tls), "gw-b"),  # it does not know us

@@ -236,6 +236,38 @@ static void test_wrong_server(void **state)
 	assert_int_equal(t.n_requests, 0);
 }
 
+static int check_names(void *user, const kp_str *names, size_t n, struct kp_err *err)
+{
+	assert_int_equal(n, 1);
+	assert_str_lit(names[0], "localhost");
+	return *(const bool *)user ? 0
+				   : kp_err_set(err, KP_PERMISSION_DENIED, "`localhost`: unwanted");
+}
+
+/* The owner of the channel has the last word, before anything is sent. */
+static void test_names_are_shown(void **state)
+{
+	(void)state;
+	bool is_wanted = false;
+	struct kp_tls_context *tls = client_context(t.files.client_cert, t.files.ca);
+	struct kp_grpc_channel *ch =
+		kp_grpc_channel_create(t.loop, &(struct kp_grpc_opts){ .address = t.address,
+						       .tls = tls,
+						       .tls_name = "localhost",
+						       .check_names = check_names,
+						       .user = &is_wanted });
+	call(ch);
+	assert_int_equal(t.status.code, KP_UNAVAILABLE);
+	said(&t.status, "connect: `localhost`: unwanted");
+	assert_int_equal(t.n_requests, 0);
+	is_wanted = true;
+	kp_grpc_channel_connect(ch);
+	call(ch);
+	assert_int_equal(t.status.code, KP_OK);
+	kp_grpc_channel_destroy(ch);
+	kp_tls_unref(tls);
+}
+
 /* The subject is not a name: whoever is called "gw-2" there is not gw-2. */
 static void test_subject_is_no_name(void **state)
 {
@@ -329,6 +361,7 @@ int main(void)
 		WITH(test_foreign),
 		WITH(test_none),
 		WITH(test_wrong_server),
+		WITH(test_names_are_shown),
 		WITH(test_subject_is_no_name),
 		WITH(test_rotation),
 		WITH(test_rotated_client),

@@ -28,6 +28,11 @@ static struct kp_gateway_record *say(struct kp_gateways *g, const struct kp_hell
 	return r;
 }
 
+static struct kp_gateway_record *find(const struct kp_gateways *g, kp_str id)
+{
+	return kp_gateways_find(g, KP_S("default"), id);
+}
+
 static void test_comes_and_goes(void **state)
 {
 	(void)state;
@@ -50,7 +55,7 @@ static void test_comes_and_goes(void **state)
 	assert_int_equal(list[0].heard_ns, 3 * S);
 	kp_mem_free(list);
 	assert_int_equal(kp_gateways_settle(&g, 63 * S), 1);
-	assert_null(kp_gateways_find(&g, KP_S("a")));
+	assert_null(find(&g, KP_S("a")));
 	kp_gateways_fini(&g);
 }
 
@@ -108,25 +113,25 @@ static void test_second_hand(void **state)
 	h.known = old;
 	h.n_known = 2;
 	say(&g, &h, S);
-	assert_true(kp_gateways_find(&g, KP_S("gone"))->is_second_hand);
+	assert_true(find(&g, KP_S("gone"))->is_second_hand);
 	/* The list of a newer program counts alone; who spoke for itself is known better. */
 	h = hello("a", 5);
 	h.known = known;
 	h.n_known = KP_LEN(known);
 	say(&g, &h, S);
-	assert_null(kp_gateways_find(&g, KP_S("gone")));
-	assert_str_lit(kp_gateways_find(&g, KP_S("a"))->is.peer, "10.0.0.1:8443");
-	assert_false(kp_gateways_find(&g, KP_S("a"))->is_second_hand);
-	assert_str_lit(kp_gateways_find(&g, KP_S("b"))->is.peer, "10.0.0.2:1");
-	assert_str_lit(kp_gateways_find(&g, KP_S("c"))->is.own[0], "default/a");
-	assert_non_null(kp_gateways_find(&g, KP_S("x")));
-	assert_int_equal(g.by_id.n, 4); /* those that make no sense are left out */
+	assert_null(find(&g, KP_S("gone")));
+	assert_str_lit(find(&g, KP_S("a"))->is.peer, "10.0.0.1:8443");
+	assert_false(find(&g, KP_S("a"))->is_second_hand);
+	assert_str_lit(find(&g, KP_S("b"))->is.peer, "10.0.0.2:1");
+	assert_str_lit(find(&g, KP_S("c"))->is.own[0], "default/a");
+	assert_non_null(find(&g, KP_S("x")));
+	assert_int_equal(g.by_name.n, 4); /* those that make no sense are left out */
 	/* One of an older program changes nothing. */
 	h = hello("y", 4);
 	h.known = old;
 	h.n_known = 2;
 	say(&g, &h, S);
-	assert_null(kp_gateways_find(&g, KP_S("gone")));
+	assert_null(find(&g, KP_S("gone")));
 	/* It says hello itself. */
 	h = hello("b", 5);
 	assert_false(say(&g, &h, 2 * S)->is_second_hand);
@@ -134,14 +139,47 @@ static void test_second_hand(void **state)
 	for (int64_t now = 2; now < 60; now++) {
 		assert_int_equal(kp_gateways_settle(&g, now * S), 0);
 	}
-	assert_non_null(kp_gateways_find(&g, KP_S("c")));
+	assert_non_null(find(&g, KP_S("c")));
 	assert_int_equal(kp_gateways_settle(&g, 60 * S), 1);
-	assert_null(kp_gateways_find(&g, KP_S("c")));
+	assert_null(find(&g, KP_S("c")));
 	h = hello("z", 9);
 	h.known = known;
 	h.n_known = KP_LEN(known);
 	say(&g, &h, 61 * S);
-	assert_null(kp_gateways_find(&g, KP_S("c")));
+	assert_null(find(&g, KP_S("c")));
+	kp_gateways_fini(&g);
+}
+
+/* Ids are unique within a namespace: one of another namespace is another gateway. */
+static void test_namespaces(void **state)
+{
+	(void)state;
+	struct kp_gateways g;
+	const struct kp_program_gateway known = { .id = KP_S("a") };
+	struct kp_hello h = hello("a", 0), other = hello("a", 5), third = hello("b", 6);
+	size_t n;
+	kp_gateways_init(&g, 0);
+	other.ns = third.ns = KP_S("b");
+	struct kp_gateway_record *a = say(&g, &h, S), *b = say(&g, &other, S);
+	assert_ptr_not_equal(a, b);
+	assert_str_lit(a->ns, "default");
+	assert_int_equal(a->n_replaced, 0);
+	third.known = &known;
+	third.n_known = 1;
+	say(&g, &third, S); /* what it says of "a" is of its namespace's */
+	assert_ptr_equal(find(&g, KP_S("a")), a);
+	assert_false(a->is_second_hand || b->is_second_hand);
+	struct kp_plan_gateway *list = kp_gateways_list(&g, &n);
+	assert_int_equal(n, 3);
+	assert_str_lit(list[0].ns, "b");
+	assert_str_lit(list[1].ns, "default");
+	kp_mem_free(list);
+	kp_gateway_lost(b, S, 0);
+	for (int64_t now = 2; now < 62; now++) {
+		kp_gateways_settle(&g, now * S);
+	}
+	assert_ptr_equal(find(&g, KP_S("a")), a);
+	assert_null(kp_gateways_find(&g, KP_S("b"), KP_S("a")));
 	kp_gateways_fini(&g);
 }
 
@@ -181,6 +219,46 @@ static void test_too_many(void **state)
 	}
 	assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
 	kp_gateways_fini(&g);
+}
+
+/* Names that nobody has keep nobody out, and one namespace's leave room for another's. */
+static void test_too_many_names(void **state)
+{
+	(void)state;
+	enum { N = KP_GATEWAYS_MAX + 1 };
+	struct kp_gateways g;
+	struct kp_program_gateway *known = kp_xcalloc(N, sizeof(*known));
+	char(*ids)[16] = kp_xcalloc(N, sizeof(*ids)), ns[16];
+	for (int i = 0; i < N; i++) {
+		snprintf(ids[i], sizeof(ids[i]), "k%d", i);
+		known[i].id = kp_str_c(ids[i]);
+	}
+	kp_gateways_init(&g, 0);
+	for (size_t i = 0; i < 6; i++) { /* liars of as many namespaces */
+		struct kp_hello h = hello("liar", 9);
+		snprintf(ns, sizeof(ns), "n%zu", i);
+		h.ns = kp_str_c(ns);
+		h.known = known;
+		h.n_known = N;
+		size_t believed = N - say(&g, &h, S)->n_left_out;
+		assert_int_equal(believed, i < 4    ? KP_GATEWAYS_KNOWN_MAX
+					   : i == 4 ? KP_GATEWAYS_KNOWN_MAX - 5
+						    : 0);
+	}
+	assert_int_equal(g.by_name.n, KP_GATEWAYS_MAX);
+	for (int i = 0; i < KP_GATEWAYS_MAX - 6; i++) {
+		struct kp_hello h = hello(ids[i], 0);
+		assert_false(say(&g, &h, S)->is_second_hand);
+	}
+	assert_int_equal(g.by_name.n, KP_GATEWAYS_MAX);
+	struct kp_hello h = hello("more", 0);
+	struct kp_gateway_record *r;
+	struct kp_err err = KP_ERR_INIT;
+	assert_int_equal(kp_gateways_hello(&g, &h, S, 0, &r, &err), -1);
+	assert_string_equal(err.msg, "hello: 10000 gateways are known already");
+	kp_gateways_fini(&g);
+	kp_mem_free(known);
+	kp_mem_free(ids);
 }
 
 static void test_reports(void **state)
@@ -247,8 +325,10 @@ int main(void)
 		cmocka_unit_test(test_says_it_again),
 		cmocka_unit_test(test_drained),
 		cmocka_unit_test(test_second_hand),
+		cmocka_unit_test(test_namespaces),
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_too_many_names),
 		cmocka_unit_test(test_reports),
 		cmocka_unit_test(test_answers),
 	};

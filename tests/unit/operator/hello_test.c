@@ -98,15 +98,33 @@ static void test_refused(void **state)
 static void test_certificates(void **state)
 {
 	(void)state;
-	const kp_str names[] = { KP_S_INIT("spiffe://x"), KP_S_INIT("GW-1.example") };
+	const kp_str names[] = { KP_S_INIT("kelpie:x"), KP_S_INIT("GW-1.example") };
 	struct kp_err err = KP_ERR_INIT;
 	assert_int_equal(kp_hello_check(&good, true, names, 2, 1000, &err), 0);
 	assert_int_equal(kp_hello_check(&good, true, names, 1, 1000, &err), -1);
 	assert_string_equal(err.msg,
-		"hello: id `gw-1.example`: is not a name of the client's certificate (`spiffe://x`)");
+		"hello: id `gw-1.example`: is not a name of the client's certificate (`kelpie:x`)");
 	assert_int_equal(err.code, KP_PERMISSION_DENIED);
 	assert_int_equal(kp_hello_check(&good, true, NULL, 0, 1000, &err), -1);
 	assert_non_null(strstr(err.msg, "(none)"));
+}
+
+/* It speaks for its id in its namespace, and in no other. */
+static void test_namespaces(void **state)
+{
+	(void)state;
+	const kp_str names[] = { KP_S_INIT("gw-1.example"), KP_S_INIT("spiffe://x/ns/a/sa/b") };
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_hello h = good;
+	assert_int_equal(kp_hello_check(&h, true, names, 2, 1000, &err), -1);
+	assert_string_equal(err.msg,
+		"hello: id `gw-1.example`: the certificate is of `spiffe://x/ns/a/sa/b`, not of namespace `default`");
+	assert_int_equal(err.code, KP_PERMISSION_DENIED);
+	h.ns = KP_S("a");
+	assert_int_equal(kp_hello_check(&h, true, names, 2, 1000, &err), 0);
+	assert_int_equal(kp_hello_check(&h, true, names, 1, 1000, &err), -1);
+	assert_string_equal(err.msg,
+		"hello: id `gw-1.example`: the certificate has no SPIFFE ID, so it is of namespace `default`, not of `a`");
 }
 
 /* --- epochs --- */
@@ -167,6 +185,7 @@ int main(void)
 		cmocka_unit_test(test_good),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_certificates),
+		cmocka_unit_test(test_namespaces),
 		cmocka_unit_test(test_epoch),
 		cmocka_unit_test(test_epoch_wait),
 	};
