@@ -45,6 +45,59 @@ int kp_check_prompt_logprobs(size_t n, size_t n_prompt, struct kp_err *err)
 	return 0;
 }
 
+/* How many alternatives a list may have; below 0 when it is not asked for. */
+static int32_t most_tops(const struct kp_sampling *s, enum kp_sampling_field bit, int32_t n)
+{
+	return !(s->set & (uint32_t)bit) ? -1 : n < 0 ? INT32_MAX : n;
+}
+
+struct kp_asked kp_asked_of(const struct kp_engine_request *r, kp_id *stop_ids)
+{
+	const struct kp_sampling *s = r->sampling;
+	if (s->n_stop_ids) {
+		memcpy(stop_ids, s->stop_ids, s->n_stop_ids * sizeof(*stop_ids));
+	}
+	return (struct kp_asked){ .n_prompt = r->n_ids,
+		.logprobs = most_tops(s, KP_SET_LOGPROBS, s->logprobs),
+		.prompt_logprobs = most_tops(s, KP_SET_PROMPT_LOGPROBS, s->prompt_logprobs),
+		.stop_ids = stop_ids,
+		.n_stop_ids = s->n_stop_ids };
+}
+
+static bool is_stop_id(const struct kp_asked *asked, kp_id id)
+{
+	for (size_t i = 0; i < asked->n_stop_ids; i++) {
+		if (asked->stop_ids[i] == id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* NULL when the list was not asked for. */
+static const struct kp_token_logprob *trim(
+	const struct kp_token_logprob *list, size_t n, int32_t most)
+{
+	struct kp_token_logprob *l = kp_unconst(list);
+	if (most < 0) {
+		return NULL;
+	}
+	for (size_t i = 0; l && i < n; i++) {
+		l[i].n_top = KP_MIN(l[i].n_top, (uint32_t)most);
+	}
+	return l;
+}
+
+void kp_asked_trim(const struct kp_asked *asked, struct kp_engine_delta *d)
+{
+	d->logprobs = trim(d->logprobs, d->n_ids, asked->logprobs);
+	d->prompt_logprobs = trim(d->prompt_logprobs, d->n_prompt_logprobs, asked->prompt_logprobs);
+	d->n_prompt_logprobs = d->prompt_logprobs ? d->n_prompt_logprobs : 0;
+	d->has_matched_id = d->has_matched_id && is_stop_id(asked, d->matched_id);
+	d->matched_id = d->has_matched_id ? d->matched_id : 0;
+	d->cached_tokens = (uint32_t)KP_MIN((size_t)d->cached_tokens, asked->n_prompt);
+}
+
 /* SGLang's scheduler turns a request away with HTTP's 503, which its servicer makes UNAVAILABLE:
    "The request queue is full.", "Request queue timeout reached.", "The request is aborted by a
    higher priority request.". That engine is not gone. */

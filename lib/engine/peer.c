@@ -26,9 +26,10 @@ struct kp_engine_call {
 	void *user;
 	struct kp_defer refused;
 	struct kp_err refusal;
-	size_t n_prompt;
+	struct kp_asked asked;
 	uint64_t n_left; /* tokens that may still come */
 	bool is_finished;
+	kp_id stop_ids[];
 };
 
 void kp_peer_put(struct kp_peer *e)
@@ -131,7 +132,7 @@ static int check_delta(
 	if (KP_LIKELY(!d->logprobs && !d->prompt_logprobs)) {
 		return 0;
 	}
-	if (kp_check_prompt_logprobs(d->n_prompt_logprobs, c->n_prompt, err) < 0 ||
+	if (kp_check_prompt_logprobs(d->n_prompt_logprobs, c->asked.n_prompt, err) < 0 ||
 		kp_check_logprobs(
 			d->logprobs, d->logprobs ? d->n_ids : 0, d->ids, vocab_size, err) < 0) {
 		return -1;
@@ -153,6 +154,7 @@ static void on_message(void *user, kp_str bytes)
 	}
 	c->n_left -= d.n_ids;
 	c->is_finished = d.finish != KP_FINISH_NONE;
+	kp_asked_trim(&c->asked, &d);
 	c->sink.delta(c->user, &d);
 }
 
@@ -186,13 +188,14 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 {
 	struct kp_peer *e = KP_CONTAINER(base, struct kp_peer, base);
 	kp_assert_on(e->base.loop);
-	struct kp_engine_call *c = kp_new(struct kp_engine_call);
+	struct kp_engine_call *c =
+		kp_xcalloc(1, sizeof(*c) + r->sampling->n_stop_ids * sizeof(kp_id));
 	*c = (struct kp_engine_call){ .e = e,
 		.sink = *sink,
 		.user = user,
-		.n_prompt = r->n_ids,
 		.n_left = r->sampling->set & KP_SET_MAX_TOKENS ? r->sampling->max_tokens
 							       : UINT64_MAX };
+	c->asked = kp_asked_of(r, c->stop_ids);
 	e->n_open++;
 	kp_buf_reset(&e->scratch);
 	if (kp_peer_encode_generate(

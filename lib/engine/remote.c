@@ -34,12 +34,10 @@ struct kp_engine_call {
 	void *user;
 	struct kp_defer refused;
 	struct kp_err refusal;
-	size_t n_prompt;
-	int32_t logprobs, prompt_logprobs; /* alternatives asked for; below 0: none of the list */
+	struct kp_asked asked;
 	uint32_t n, n_finished;
 	struct choice *choices; /* behind stop_ids */
 	kp_str request_id;      /* behind them */
-	size_t n_stop_ids;
 	kp_id stop_ids[];
 };
 
@@ -157,7 +155,7 @@ static int check_lists(
 			"sent log-probabilities of %zu tokens with %zu tokens", r->n_logprobs,
 			r->n_ids);
 	}
-	if (kp_check_prompt_logprobs(r->n_prompt_logprobs, c->n_prompt, err) < 0 ||
+	if (kp_check_prompt_logprobs(r->n_prompt_logprobs, c->asked.n_prompt, err) < 0 ||
 		kp_check_logprobs(r->logprobs, r->n_logprobs, r->ids, vocab_size, err) < 0) {
 		return -1;
 	}
@@ -171,28 +169,6 @@ static int check_tokens(
 		return -1;
 	}
 	return KP_UNLIKELY(r->n_logprobs || r->n_prompt_logprobs) ? check_lists(c, r, err) : 0;
-}
-
-/* The list with no more alternatives than were asked for, NULL when it was not. */
-static const struct kp_token_logprob *asked(struct kp_token_logprob *l, size_t n, int32_t most)
-{
-	if (most < 0) {
-		return NULL;
-	}
-	for (size_t i = 0; i < n; i++) {
-		l[i].n_top = KP_MIN(l[i].n_top, (uint32_t)most);
-	}
-	return l;
-}
-
-static bool is_stop_id(const struct kp_engine_call *c, kp_id id)
-{
-	for (size_t i = 0; i < c->n_stop_ids; i++) {
-		if (c->stop_ids[i] == id) {
-			return true;
-		}
-	}
-	return false;
 }
 
 static void on_message(void *user, kp_str bytes)
@@ -217,10 +193,9 @@ static void on_message(void *user, kp_str bytes)
 		}
 		d.ids = r.ids;
 		d.n_ids = r.n_ids;
-		d.logprobs = asked(r.logprobs, r.n_logprobs, c->logprobs);
-		d.prompt_logprobs =
-			asked(r.prompt_logprobs, r.n_prompt_logprobs, c->prompt_logprobs);
-		d.n_prompt_logprobs = d.prompt_logprobs ? r.n_prompt_logprobs : 0;
+		d.logprobs = r.n_logprobs ? r.logprobs : NULL;
+		d.prompt_logprobs = r.prompt_logprobs;
+		d.n_prompt_logprobs = r.n_prompt_logprobs;
 	}
 	if (r.kind == KP_RESPONSE_CHUNK) {
 		choice->has_chunk = true;
@@ -228,9 +203,10 @@ static void on_message(void *user, kp_str bytes)
 		choice->is_finished = true;
 		c->n_finished++;
 		d.finish = e->protocol->finish(&r);
-		d.has_matched_id = r.has_matched_id && is_stop_id(c, r.matched_id);
-		d.matched_id = d.has_matched_id ? r.matched_id : 0;
+		d.has_matched_id = r.has_matched_id;
+		d.matched_id = r.matched_id;
 	}
+	kp_asked_trim(&c->asked, &d);
 	c->sink.delta(c->user, &d);
 }
 
@@ -267,12 +243,6 @@ static void on_refused(struct kp_defer *d)
 	end_call(c, &c->refusal, false);
 }
 
-/* How many alternatives a list may have; below 0 when it is not asked for. */
-static int32_t most_tops(const struct kp_sampling *s, enum kp_sampling_field bit, int32_t n)
-{
-	return !(s->set & (uint32_t)bit) ? -1 : n < 0 ? INT32_MAX : n;
-}
-
 static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engine_request *r,
 	const struct kp_engine_sink *sink, void *user)
 {
@@ -285,17 +255,8 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 	size_t choice_bytes = (n_ok ? n : 0) * sizeof(struct choice);
 	struct kp_engine_call *c =
 		kp_xcalloc(1, sizeof(*c) + stop_bytes + choice_bytes + r->request_id.n);
-	*c = (struct kp_engine_call){ .e = e,
-		.sink = *sink,
-		.user = user,
-		.n = n,
-		.n_prompt = r->n_ids,
-		.logprobs = most_tops(s, KP_SET_LOGPROBS, s->logprobs),
-		.prompt_logprobs = most_tops(s, KP_SET_PROMPT_LOGPROBS, s->prompt_logprobs),
-		.n_stop_ids = s->n_stop_ids };
-	if (stop_bytes) {
-		memcpy(c->stop_ids, s->stop_ids, stop_bytes);
-	}
+	*c = (struct kp_engine_call){ .e = e, .sink = *sink, .user = user, .n = n };
+	c->asked = kp_asked_of(r, c->stop_ids);
 	c->choices = (struct choice *)(c->stop_ids + s->n_stop_ids);
 	if (r->request_id.n) {
 		char *id = (char *)c->choices + choice_bytes;

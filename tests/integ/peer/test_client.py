@@ -43,13 +43,32 @@ def test_what_arrives_is_what_was_sent(owner, make_probe):
         response([7], logprobs=[logprob(id=7, logprob=-0.25, top_ids=[7, 8], top_logprobs=[-0.25, -2])]),
         response(finish=1, has_matched_id=True, matched_id=9, prompt_tokens=3),
     ]
-    deltas, end = make_probe(owner.address).generate("a", "ids=1,2,3 max_tokens=8")
+    deltas, end = make_probe(owner.address).generate(
+        "a", "ids=1,2,3 max_tokens=8 stop_ids=8,9 logprobs=2 prompt_logprobs=0")
     assert [d["ids"] for d in deltas] == [[5, 6], [7], []] and [d.get("finish") for d in deltas] == [None, None, "stop"]
     assert deltas[0]["prompt_tokens"] == 3 and deltas[0]["cached_tokens"] == 2
     assert [(p["id"], p["logprob"]) for p in deltas[0]["prompt_logprobs"]] == [(1, None), (2, -0.5), (3, 0)]
     assert deltas[1]["logprobs"] == [{"id": 7, "logprob": -0.25, "top": [[7, -0.25], [8, -2]]}]
     assert deltas[2]["matched"] == 9
     assert (end["code"], end["tokens"], end["retryable"]) == ("OK", 3, False)
+
+
+@pytest.mark.parametrize("asked, tops", [("", None), ("logprobs=1 prompt_logprobs=0 stop_ids=8", 1)])
+def test_what_nobody_asked_for_is_left_out(owner, make_probe, asked, tops):
+    logprob = message("TokenLogprob")
+    prompt = [logprob(id=i, top_ids=[1, 2], top_logprobs=[-1, -2]) for i in (1, 2, 3)]
+    owner.responses = [
+        response([7], cached_tokens=4000000000, logprobs=[logprob(id=7, top_ids=[7, 8], top_logprobs=[-1, -2])], prompt_logprobs=prompt),
+        response(finish=1, has_matched_id=True, matched_id=9),
+    ]
+    deltas, end = make_probe(owner.address).generate("a", f"ids=1,2,3 max_tokens=8 {asked}".strip())
+    assert end["code"] == "OK" and deltas[0]["cached_tokens"] == 3
+    assert deltas[1]["finish"] == "stop" and deltas[1].get("matched") is None
+    if tops is None:
+        assert not deltas[0].get("logprobs") and not deltas[0].get("prompt_logprobs")
+    else:
+        assert [len(p["top"]) for p in deltas[0]["logprobs"]] == [tops]
+        assert [len(p.get("top", [])) for p in deltas[0]["prompt_logprobs"]] == [0, 0, 0]
 
 
 def test_the_load_comes_with_the_end(owner, make_probe):
