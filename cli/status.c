@@ -256,6 +256,39 @@ static void gateway_table(struct kp_cli *cli, const json_t *status)
 	kp_table_print(&t, "", &cli->out);
 }
 
+static void problem(struct kp_table *t, const json_t *gateway, kp_str what)
+{
+	if (what.n) {
+		kp_table_add(t, kp_joined_name(t->arena, gateway, "id"));
+		kp_table_add(t, what);
+		kp_table_end_row(t);
+	}
+}
+
+/* What somebody should look at: conflicts of claims above all. */
+static void problem_table(struct kp_cli *cli, const json_t *status)
+{
+	static const char *const columns[] = { "GATEWAY", "PROBLEM", NULL };
+	size_t i, k;
+	const json_t *g, *v, *gateways = kp_at_list(status, "gateways");
+	struct kp_table t;
+	kp_table_init(&t, cli->arena, columns, 0);
+	json_array_foreach(gateways, i, g)
+	{
+		const json_t *problems = kp_at_list(g, "problems");
+		problem(&t, g, kp_at_str(json_object_get(g, "refused"), "message"));
+		problem(&t, g, kp_at_str(g, "stateError"));
+		json_array_foreach(problems, k, v)
+		{
+			problem(&t, g, kp_str_n(json_string_value(v), json_string_length(v)));
+		}
+	}
+	if (t.cells.n) {
+		kp_buf_printf(&cli->out, "\nWARNING: %zu problems of gateways\n", t.cells.n / 2);
+	}
+	kp_table_print(&t, "  ", &cli->out);
+}
+
 void kp_print_json(struct kp_cli *cli, const json_t *v)
 {
 	/* Only ASCII, and DEL escaped: nothing in it can move a terminal's cursor. */
@@ -280,6 +313,7 @@ void kp_print_status(struct kp_cli *cli, const json_t *status)
 	model_table(cli, status);
 	endpoint_table(cli, status);
 	gateway_table(cli, status);
+	problem_table(cli, status);
 }
 
 int kp_cli_status(struct kp_cli *cli, struct kp_err *err)

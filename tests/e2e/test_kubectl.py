@@ -88,6 +88,17 @@ def test_status(world):
     assert json.loads(world.ask("status", "-ojson")[0])["engines"] == world.operator.told()["engines"]
 
 
+def test_status_shows_claims_that_do_not_hold(world, start):
+    assert "WARNING" not in world.ask("status")[0]
+    start(Gateway, None, "--control", f"127.0.0.1:{world.operator.port}", "--id", "gw-c", "--own", "default/e/0",
+          "--own", "default/x", "--peer-listen", "127.0.0.1:0")
+    wait_until(lambda: [len(g.get("problems", ())) for g in world.operator.told()["gateways"]] == [0, 0, 2], "the operator knows it")
+    out = world.ask("status")[0]
+    assert "\nWARNING: 2 problems of gateways\n" in out
+    assert f"default/gw-c   gateway `gw-c` claims `default/e/0`: gateway `gw-a` has `default/e/{world.sims[0].address}` by an equal claim" in out
+    assert "default/gw-c   gateway `gw-c` claims `default/x`: there is no such endpoint" in out
+
+
 def test_status_names_what_is_wrong(world):
     world.sims[0].kill()
     wait_until(lambda: world.operator.told()["engines"][0]["endpoints"][0]["state"] == "down", "the operator hears of it")
