@@ -209,12 +209,36 @@ static enum state endpoint_state(const struct kp_endpoint_report *e)
 	return UNKNOWN;
 }
 
-static void add_endpoint(struct reporter *r, const struct kp_program_engine *engine, size_t index,
-	struct kp_status_endpoint *to, struct kp_engine_facts *f)
+static kp_str claim_problem(struct reporter *r, const struct kp_claim_problem *p)
+{
+	KP_AUTO(buf) struct kp_buf text = { 0 };
+	kp_buf_init(&text, 8192);
+	kp_claim_problem_write(p, &text);
+	return copy(r, kp_buf_str(&text));
+}
+
+/* It is claimed, but its address has another owner: that is said of the engine, too. */
+static kp_str why_no_owner(struct reporter *r, const struct kp_plan_namespace *ns,
+	const struct kp_program_engine *engine, kp_str address, struct kp_engine_facts *f)
+{
+	kp_str name = kp_arena_printf(
+		r->arena, "%" KP_FMT "/%" KP_FMT, KP_ARG(engine->name), KP_ARG(address));
+	for (size_t i = 0; i < ns->n_problems; i++) {
+		const struct kp_claim_problem *p = &ns->problems[i];
+		if (p->why == KP_CLAIM_ADDRESS && kp_str_eq(p->claim, name)) {
+			f->taken = claim_problem(r, p);
+			return f->taken;
+		}
+	}
+	return KP_S("no gateway claims it");
+}
+
+static void add_endpoint(struct reporter *r, const struct kp_plan_namespace *ns,
+	const struct kp_program_engine *engine, size_t index, struct kp_status_endpoint *to,
+	struct kp_engine_facts *f)
 {
 	const struct kp_program_endpoint *from = &engine->endpoints[index];
-	kp_str ns = kp_str_sub(engine->name, 0, (size_t)kp_str_find_char(engine->name, '/'));
-	struct row *owner = from->owner ? find_row(r, ns, from->owner->id) : NULL;
+	struct row *owner = from->owner ? find_row(r, ns->name, from->owner->id) : NULL;
 	const struct kp_endpoint_report *said =
 		owner ? find_report(r, owner, engine->name, from->address) : NULL;
 	enum state state = from->owner ? endpoint_state(said) : NO_OWNER;
@@ -232,7 +256,7 @@ static void add_endpoint(struct reporter *r, const struct kp_program_engine *eng
 		to->kv_usage = (double)said->kv_usage;
 	} else {
 		to->reason = from->owner ? KP_S("its owner has said nothing of it")
-					 : KP_S("no gateway claims it");
+					 : why_no_owner(r, ns, engine, from->address, f);
 	}
 	to->since_ns = since(r,
 		kp_arena_printf(r->arena, "endpoint %" KP_FMT "/%zu/%" KP_FMT, KP_ARG(engine->name),
@@ -263,7 +287,7 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 		aliases[i] = copy(r, from->aliases[i]);
 	}
 	for (size_t i = 0; i < from->n_endpoints; i++) {
-		add_endpoint(r, from, i, &endpoints[i], &f);
+		add_endpoint(r, ns, from, i, &endpoints[i], &f);
 	}
 	*to = (struct kp_status_engine){ .ns = copy(r, ns->name),
 		.name = part(r, from->name, false),
@@ -379,10 +403,7 @@ static void add_problems(
 	}
 	for (size_t i = 0; ns && i < ns->n_problems; i++) {
 		if (kp_str_eq(ns->problems[i].gateway, from->is.id)) {
-			KP_AUTO(buf) struct kp_buf text = { 0 };
-			kp_buf_init(&text, 8192);
-			kp_claim_problem_write(&ns->problems[i], &text);
-			add_problem(r, to, problems, kp_buf_str(&text));
+			add_problem(r, to, problems, claim_problem(r, &ns->problems[i]));
 		}
 	}
 }

@@ -1,8 +1,10 @@
 /* DESIGN: two passes over the gateways, sorted by id: claims on single endpoints, then claims on
    engines; then the same for those that yield. So the first claim that reaches an endpoint is the one
-   that holds, and a later one of the same pass is a conflict; of an earlier pass, it is as meant. */
+   that holds, and a later one of the same pass is a conflict; of an earlier pass, it is as meant. Then
+   endpoints of one address are one engine process, and of their owners one stays. */
 #include "control/ownership.h"
 
+#include "base/map.h"
 #include "base/vec.h"
 
 #include <stdlib.h>
@@ -240,6 +242,83 @@ static void decide_pass(struct decision *d, bool exact, bool yields)
 	}
 }
 
+/* --- one address, one owner --- */
+
+struct place {
+	kp_str engine;
+	struct kp_program_endpoint *endpoint;
+};
+
+/* Loopback addresses are another engine on another machine: that of a gateway is told by its node, or by
+   the host of its peer port. *ret is empty when it is not known. */
+static void write_place(struct kp_buf *ret, kp_str address, const struct kp_program_gateway *owner)
+{
+	ptrdiff_t colon = kp_str_rfind_char(owner->peer, ':');
+	kp_str peer = kp_str_sub(owner->peer, 0, (size_t)KP_MAX(colon, (ptrdiff_t)0));
+	kp_str machine = owner->node.n ? owner->node : peer;
+	bool is_local = kp_str_starts(address, KP_S("127.")) ||
+			kp_str_starts(address, KP_S("[::1]:")) ||
+			kp_str_starts(address, KP_S("localhost:"));
+	kp_buf_reset(ret);
+	if (!is_local || machine.n) {
+		kp_buf_add(ret, address);
+		kp_buf_addc(ret, ' ');
+		kp_buf_add(ret, is_local ? machine : KP_S(""));
+	}
+}
+
+static kp_str endpoint_name(struct decision *d, const struct place *p)
+{
+	return kp_arena_printf(
+		d->arena, "%" KP_FMT "/%" KP_FMT, KP_ARG(p->engine), KP_ARG(p->endpoint->address));
+}
+
+/* The owner that yields loses, else that of the engine whose name is higher. */
+static void settle(struct decision *d, struct place *first, struct place *second)
+{
+	const struct kp_program_gateway *a = first->endpoint->owner, *b = second->endpoint->owner;
+	if (a == b) {
+		return;
+	}
+	if (a->yields && !b->yields) {
+		struct place swapped = *first;
+		*first = *second;
+		*second = swapped;
+	}
+	if (d->problems.n < KP_CLAIM_PROBLEMS_MAX) {
+		report(d, KP_CLAIM_ADDRESS, second->endpoint->owner, endpoint_name(d, second));
+		kp_vec_last(&d->problems)->winner = first->endpoint->owner->id;
+		kp_vec_last(&d->problems)->endpoint = endpoint_name(d, first);
+	}
+	second->endpoint->owner = NULL;
+}
+
+static void settle_addresses(struct decision *d)
+{
+	KP_AUTO(buf) struct kp_buf key;
+	struct kp_map seen;
+	kp_map_init(&seen);
+	kp_buf_init(&key, 4096);
+	for (size_t i = 0; i < d->p->n_engines; i++) {
+		for (size_t k = 0; k < d->p->engines[i].n_endpoints; k++) {
+			struct place here = { d->p->engines[i].name, &d->owned[i].endpoints[k] };
+			struct place *first;
+			if (!here.endpoint->owner) {
+				continue;
+			}
+			write_place(&key, here.endpoint->address, here.endpoint->owner);
+			if (key.n && (first = kp_map_get(&seen, kp_buf_str(&key)))) {
+				settle(d, first, &here);
+			} else if (key.n) {
+				first = kp_new(struct place);
+				*first = here;
+				kp_map_set(&seen, kp_buf_str(&key), first);
+			}
+		}
+	}
+	kp_map_fini(&seen, kp_mem_free);
+}
+
 static int compare_problem(const void *a, const void *b)
 {
 	const struct kp_claim_problem *x = a, *y = b;
@@ -263,6 +342,7 @@ int kp_program_with_owners(const struct kp_program *p, const struct kp_program_g
 	decide_pass(&d, false, false);
 	decide_pass(&d, true, true);
 	decide_pass(&d, false, true);
+	settle_addresses(&d);
 	size_t bytes = d.problems.n * sizeof(*d.problems.p);
 	struct kp_claim_problem *problems = kp_arena_xalloc(d.arena, bytes + 1);
 	if (bytes) {
@@ -280,7 +360,12 @@ void kp_claim_problem_write(const struct kp_claim_problem *p, struct kp_buf *out
 {
 	kp_buf_printf(out, "gateway `%" KP_FMT "` claims `%" KP_FMT "`: ", KP_ARG(p->gateway),
 		KP_ARG(p->claim));
-	if (p->why == KP_CLAIM_CONFLICT) {
+	if (p->why == KP_CLAIM_ADDRESS) {
+		kp_buf_printf(out,
+			"gateway `%" KP_FMT "` has the same engine as `%" KP_FMT
+			"`, and an address has one owner",
+			KP_ARG(p->winner), KP_ARG(p->endpoint));
+	} else if (p->why == KP_CLAIM_CONFLICT) {
 		kp_buf_printf(out, "gateway `%" KP_FMT "` has `%" KP_FMT "` by an equal claim",
 			KP_ARG(p->winner), KP_ARG(p->endpoint));
 	} else if (p->why == KP_CLAIM_NOTHING) {

@@ -38,6 +38,8 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 	} else if (f->refused_by.n) {
 		set(ret, STALLED, "ProgramRefused", "gateway `%" KP_FMT "`: %" KP_FMT,
 			KP_ARG(f->refused_by), KP_ARG(f->refused_why));
+	} else if (f->taken.n) {
+		set(ret, STALLED, "AddressTaken", "%" KP_FMT, KP_ARG(f->taken));
 	} else if (f->n_owned < f->n_endpoints) {
 		set(ret, RECONCILING, "NoOwner", "%zu of %zu endpoints are claimed by no gateway",
 			f->n_endpoints - f->n_owned, f->n_endpoints);

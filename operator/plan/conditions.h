@@ -19,8 +19,9 @@ struct kp_engine_facts {
 	/* Gateways of the namespace that are heard of, and those of them that acknowledged its program. */
 	size_t n_gateways, n_acked;
 	kp_str refused_by, refused_why; /* a gateway that refused it, or "" */
-	kp_str waiting;                 /* the first endpoint that is not routable, or "" */
-	kp_str waiting_why;             /* its state, and the reason if there is one */
+	kp_str taken;       /* why an endpoint has no owner though it is claimed, or "" */
+	kp_str waiting;     /* the first endpoint that is not routable, or "" */
+	kp_str waiting_why; /* its state, and the reason if there is one */
 };
 void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition ret[KP_CONDITIONS]);
 

@@ -266,6 +266,21 @@ def test_claims_that_name_nothing_and_conflicts(run, join):
     assert "gateway `a` has" in conflict
 
 
+def test_one_address_in_two_engines_has_one_owner(run, join):
+    operator = run(manifest(engine("e", 1, model="m"), engine("f", 1, model="m")))
+    first = join(operator, "b", own=["default/e"], node="n")
+    join(operator, "a", own=["default/f"], node="n")
+    first.wait_owners(e="b", f="")
+    words = "gateway `a` claims `default/f/127.0.0.1:1`: gateway `b` has the same engine as `default/e/127.0.0.1:1`, and an address has one owner"
+    wait_until(lambda: gateway_of(operator, "a")["problems"] == [words], "the gateway's problem")
+    stalled = condition(operator, "Stalled", "f")
+    assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "AddressTaken", words)
+    assert condition(operator, "Stalled", "e")["status"] == "False"
+    first.say(draining=True)  # who drains gives way
+    wait_until(lambda: condition(operator, "Stalled", "e")["reason"] == "AddressTaken", "the other way round")
+    assert condition(operator, "Stalled", "f")["status"] == "False"
+
+
 def test_a_lost_gateway_stays_owner_and_a_drained_one_gives_way(run, join):
     operator = run(TWO)
     lost, drained = join(operator, "a-lost", own=["default/e"]), join(operator, "b-drained", own=["default/f"])

@@ -8,11 +8,11 @@
 	(const kp_str[]){ __VA_ARGS__ }, sizeof((const kp_str[]){ __VA_ARGS__ }) / sizeof(kp_str), \
 		true
 
-static struct kp_program *decide(
-	const struct kp_program_gateway *gateways, size_t n, struct kp_buf *said)
+static struct kp_program *decide_of(const char *manifest, const struct kp_program_gateway *gateways,
+	size_t n, struct kp_buf *said)
 {
 	struct kp_err err = KP_ERR_INIT;
-	struct kp_program *p = test_program(TWO_ENGINES), *owned = NULL;
+	struct kp_program *p = test_program(manifest), *owned = NULL;
 	const struct kp_claim_problem *problems = NULL;
 	size_t n_problems = 0;
 	assert_int_equal(
@@ -24,6 +24,11 @@ static struct kp_program *decide(
 		kp_buf_addc(said, '\n');
 	}
 	return owned;
+}
+static struct kp_program *decide(
+	const struct kp_program_gateway *gateways, size_t n, struct kp_buf *said)
+{
+	return decide_of(TWO_ENGINES, gateways, n, said);
 }
 static void assert_owner(const struct kp_program *p, size_t engine, size_t endpoint, const char *id)
 {
@@ -131,6 +136,77 @@ static void test_claims_on_nothing(void **state)
 	kp_program_destroy(p);
 }
 
+#define SHARED(address)                                                          \
+	"apiVersion: inference.networking.k8s.io/v1\n"                           \
+	"kind: InferencePool\n"                                                  \
+	"metadata: {name: p}\n"                                                  \
+	"spec: {selector: {matchLabels: {a: b}}, targetPorts: [{number: 80}]}\n" \
+	"---\n" SHARED_ENGINE("e", address) "---\n" SHARED_ENGINE("f", address)
+#define SHARED_ENGINE(name, address)                                                         \
+	"apiVersion: kelpie.dev/v1alpha1\n"                                                  \
+	"kind: InferenceEngine\n"                                                            \
+	"metadata: {name: " name "}\n"                                                       \
+	"spec: {poolRef: {name: p}, model: {name: m}, engine: {type: vllm, protocol: grpc}," \
+	" tokenizer: {source: Engine}, endpoints: [{address: '" address "', port: 1}]}\n"
+
+/* One address is one engine process, whatever engines name it: it has one owner. */
+static void test_one_address_has_one_owner(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf said, later, both;
+	struct kp_program_gateway g[] = {
+		{ KP_S("a"), KP_S(""), KP_S(""), CLAIMS(KP_S("default/f")) },
+		{ KP_S("b"), KP_S(""), KP_S(""), CLAIMS(KP_S("default/e")) },
+	};
+	struct kp_program *p = decide_of(SHARED("10.0.0.1"), g, 2, &said);
+	assert_owner(p, 0, 0, "b");
+	assert_owner(p, 1, 0, "");
+	assert_str_lit(kp_buf_str(&said),
+		"gateway `a` claims `default/f/10.0.0.1:1`: gateway `b` has the same engine as "
+		"`default/e/10.0.0.1:1`, and an address has one owner\n");
+	kp_program_destroy(p);
+	g[1].yields = true; /* the one that is there has it */
+	p = decide_of(SHARED("10.0.0.1"), g, 2, &later);
+	assert_owner(p, 0, 0, "");
+	assert_owner(p, 1, 0, "a");
+	assert_non_null(strstr(kp_buf_cstr(&later), "gateway `b` claims `default/e/10.0.0.1:1`"));
+	kp_program_destroy(p);
+	const struct kp_program_gateway one = { KP_S("a"), KP_S(""), KP_S(""),
+		CLAIMS(KP_S("default/e"), KP_S("default/f")) };
+	p = decide_of(SHARED("10.0.0.1"), &one, 1, &both);
+	assert_owner(p, 0, 0, "a");
+	assert_owner(p, 1, 0, "a");
+	assert_str_lit(kp_buf_str(&both), "");
+	kp_program_destroy(p);
+}
+
+/* Loopback is another engine on another machine. */
+static void test_loopback_addresses(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *node_a, *node_b, *peer_a, *peer_b;
+		bool is_one;
+	} cases[] = { { "n1", "n1", "10.0.0.1:1", "10.0.0.2:1", true },
+		{ "n1", "n2", "10.0.0.1:1", "10.0.0.1:2", false },
+		{ "", "", "10.0.0.1:1", "10.0.0.2:1", false },
+		{ "", "", "[::1]:1", "[::1]:2", true }, { "", "", "", "", false } };
+	for (size_t i = 0; i < KP_LEN(cases); i++) {
+		KP_AUTO(buf) struct kp_buf said;
+		const struct kp_program_gateway g[] = {
+			{ KP_S("a"), kp_str_c(cases[i].peer_a), kp_str_c(cases[i].node_a),
+				CLAIMS(KP_S("default/e")) },
+			{ KP_S("b"), kp_str_c(cases[i].peer_b), kp_str_c(cases[i].node_b),
+				CLAIMS(KP_S("default/f")) },
+		};
+		struct kp_program *p =
+			decide_of(i % 2 ? SHARED("127.0.0.1") : SHARED("::1"), g, 2, &said);
+		assert_owner(p, 0, 0, "a");
+		assert_owner(p, 1, 0, cases[i].is_one ? "" : "b");
+		kp_program_destroy(p);
+	}
+}
+
 static void test_same_id_twice(void **state)
 {
 	(void)state;
@@ -152,6 +228,8 @@ int main(void)
 		cmocka_unit_test(test_yields),
 		cmocka_unit_test(test_conflicts),
 		cmocka_unit_test(test_claims_on_nothing),
+		cmocka_unit_test(test_one_address_has_one_owner),
+		cmocka_unit_test(test_loopback_addresses),
 		cmocka_unit_test(test_same_id_twice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

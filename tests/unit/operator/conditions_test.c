@@ -33,6 +33,9 @@ static void test_engine(void **state)
 	f.n_endpoints = 2;
 	assert_engine(&f, "Reconciling", "NoGateways", "no gateway of the namespace is connected");
 	f.n_gateways = 3;
+	f.taken = KP_S("gateway `a` claims");
+	assert_engine(&f, "Stalled", "AddressTaken", "gateway `a` claims");
+	f.taken = KP_S("");
 	assert_engine(&f, "Reconciling", "NoOwner", "2 of 2 endpoints are claimed by no gateway");
 	f.n_owned = 2;
 	assert_engine(&f, "Reconciling", "Programming", "0 of 3 gateways run the program");
