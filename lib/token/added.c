@@ -146,7 +146,7 @@ static size_t skip_space_left(kp_str text, size_t at)
 	return at;
 }
 
-static size_t skip_space_right(kp_str text, size_t at)
+size_t kp_matcher_skip_space(kp_str text, size_t at)
 {
 	uint32_t cp;
 	size_t len;
@@ -184,12 +184,14 @@ bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_
 			from = KP_MAX(skip_space_left(text, from), state->done);
 		}
 		if (a->flags & KP_ADDED_RSTRIP) {
-			to = skip_space_right(text, to);
+			to = kp_matcher_skip_space(text, to);
 		}
 		if (from >= to) {
 			continue; /* all of it was swallowed by the match before */
 		}
-		*ret = (struct kp_match){ .from = from, .to = to, .id = a->id };
+		*ret = (struct kp_match){
+			.from = from, .to = to, .end = at + a->text.n, .token = a
+		};
 		return true;
 	}
 }

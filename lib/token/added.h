@@ -14,6 +14,8 @@ enum {
 	KP_ADDED_WORD = 16, /* single_word */
 	KP_ADDED_SYMBOL =
 		32, /* SentencePiece's user-defined piece: normalization leaves it alone */
+	KP_ADDED_CUT =
+		64, /* what stands before it and itself never depend on what follows (cut.c) */
 };
 
 struct kp_added {
@@ -54,7 +56,8 @@ bool kp_policy_allows(const struct kp_origins *o, size_t index, size_t from, siz
    false: no more; the rest from *done is plain. */
 struct kp_match {
 	size_t from, to;
-	kp_id id;
+	size_t end; /* of its text, before the white space that rstrip swallows */
+	const struct kp_added *token;
 };
 struct kp_match_state {
 	size_t at;   /* where the search goes on */
@@ -63,6 +66,8 @@ struct kp_match_state {
 bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
 	struct kp_match_state *state, struct kp_match *ret);
 
+/* White space from `at` on, as rstrip swallows it: where it ends. */
+size_t kp_matcher_skip_space(kp_str text, size_t at);
 /* Length of the longest token that may stand at `at`; 0: none. */
 size_t kp_matcher_at(
 	const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t at);

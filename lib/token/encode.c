@@ -242,9 +242,19 @@ static size_t left(size_t n, size_t taken)
 	return n > taken ? n - taken : 0;
 }
 
+/* An added token and, where the text can be cut behind it, the place. */
+static void add_token(struct kp_span *e, const struct kp_added *a, size_t end, struct kp_cuts *cuts)
+{
+	add_ids(e, &a->id, 1);
+	if (cuts && (a->flags & KP_ADDED_CUT) && cuts->n < cuts->max && !e->failed) {
+		cuts->p[cuts->n++] = (struct kp_cut){ .text = (uint32_t)end,
+			.ids = (uint32_t)(e->ids->n + e->n) };
+	}
+}
+
 /* Text between raw added tokens, `at` its place in the whole text. */
 static void segment(struct kp_span *e, kp_str s, const char *readable,
-	const struct kp_origins *whole_text, size_t at)
+	const struct kp_origins *whole_text, size_t at, struct kp_cuts *cuts)
 {
 	struct kp_origins o = *whole_text;
 	o.shift = at;
@@ -264,7 +274,7 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 	struct kp_match m;
 	while (!e->failed && kp_matcher_next(&e->t->normalized, &o, s, &state, &m)) {
 		plain(e, kp_str_sub(s, state.done, m.from), readable, left(first_n, state.done));
-		add_ids(e, &m.id, 1);
+		add_token(e, m.token, at + m.end, cuts);
 		state.done = m.to;
 	}
 	if (!e->failed) {
@@ -272,13 +282,14 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 	}
 }
 
-static int check_text(const struct kp_text *text, struct kp_err *err)
+/* from: what stands before was checked. */
+static int check_text(const struct kp_text *text, size_t from, struct kp_err *err)
 {
 	if (text->n_runs && text->runs[text->n_runs - 1].end != text->s.n) {
 		return kp_err_set(err, KP_INTERNAL, "encode text: runs end at `%u` of %zu bytes",
 			text->runs[text->n_runs - 1].end, text->s.n);
 	}
-	size_t ok = kp_utf8_valid_prefix(text->s);
+	size_t ok = from + kp_utf8_valid_prefix(kp_str_skip(text->s, from));
 	if (ok != text->s.n) {
 		return kp_err_set(
 			err, KP_INVALID_ARGUMENT, "encode text: invalid UTF-8 at byte `%zu`", ok);
@@ -355,11 +366,27 @@ static void pad_ids(const struct kp_file_limits *l, struct kp_ids *ids, size_t b
 	}
 }
 
+/* Where the search for added tokens begins. Behind one that strips on the right the white space is not told by the cut. */
+static struct kp_match_state begin_at(
+	const struct kp_tokenizer *t, kp_str text, struct kp_cut from, const struct kp_ids *ids)
+{
+	struct kp_match_state state = { .at = from.text, .done = from.text };
+	if (from.text) {
+		KP_BUG_ON(from.text > text.n || from.ids != ids->n || ids->n == 0);
+		size_t last = kp_added_index(t, ids->p[ids->n - 1]);
+		KP_BUG_ON(last == SIZE_MAX || !(t->added[last].flags & KP_ADDED_CUT));
+		if (t->added[last].flags & KP_ADDED_RSTRIP) {
+			state.done = kp_matcher_skip_space(text, from.text);
+		}
+	}
+	return state;
+}
+
 int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s,
 	const struct kp_text *text, const struct kp_encode_opts *opts, struct kp_ids *ids,
 	struct kp_err *err)
 {
-	if (check_text(text, err)) {
+	if (check_text(text, opts->from.text, err)) {
 		return -1;
 	}
 	struct kp_span *e = s->span;
@@ -378,21 +405,21 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	const char *readable = text->s.p + text->s.n;
 	size_t begin = ids->n;
 	bool special = opts->add_special && !opts->file_limits;
-	if (special) {
+	struct kp_match_state state = begin_at(t, text->s, opts->from, ids);
+	struct kp_match m;
+	if (special && state.at == 0) {
 		add_ids(e, t->prefix, t->n_prefix);
 	}
-	struct kp_match_state state = { 0, 0 };
-	struct kp_match m;
 	while (!e->failed && kp_matcher_next(&t->raw, &o, text->s, &state, &m)) {
 		if (m.from > state.done) {
 			segment(e, kp_str_sub(text->s, state.done, m.from), readable, &o,
-				state.done);
+				state.done, opts->cuts);
 		}
-		add_ids(e, &m.id, 1);
+		add_token(e, m.token, m.end, opts->cuts);
 		state.done = m.to;
 	}
 	if (!e->failed && state.done < text->s.n) {
-		segment(e, kp_str_skip(text->s, state.done), readable, &o, state.done);
+		segment(e, kp_str_skip(text->s, state.done), readable, &o, state.done, opts->cuts);
 	}
 	if (special) {
 		add_ids(e, t->suffix, t->n_suffix);

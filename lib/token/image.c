@@ -191,6 +191,7 @@ int kp_image_open(struct kp_image image, struct kp_tokenizer **ret, struct kp_er
 		kp_tokenizer_unref(t);
 		return -1;
 	}
+	kp_cuts_find(t);
 	t->image = image;
 	*ret = t;
 	return 0;

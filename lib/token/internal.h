@@ -78,6 +78,9 @@ struct kp_tokenizer *kp_tokenizer_new(struct kp_err *err);
 /* Index in t->added of the token with this id, SIZE_MAX when it is no added token. */
 size_t kp_added_index(const struct kp_tokenizer *t, kp_id id);
 
+/* cut.c: sets KP_ADDED_CUT where it may stand. Once, after the matchers exist. */
+void kp_cuts_find(struct kp_tokenizer *t);
+
 /* The pre-tokenizers; see pretok.h. */
 extern const struct kp_pretok kp_pretok_gpt2, kp_pretok_gpt2_digits, kp_pretok_smollm,
 	kp_pretok_cl100k_1, kp_pretok_cl100k_3, kp_pretok_cl100k_marks, kp_pretok_o200k,

@@ -83,10 +83,24 @@ struct kp_token_scratch;
 struct kp_token_scratch *kp_token_scratch_create(size_t max_bytes);
 void kp_token_scratch_destroy(struct kp_token_scratch *s);
 
+/* A place in a text behind an added token, such that the ids of the text before it do not depend on what follows. ids: how many
+   there are before it in the array. (Tokenizers whose added tokens can run into each other have fewer such places, or none.) */
+struct kp_cut {
+	uint32_t text, ids;
+};
+struct kp_cuts {
+	struct kp_cut *p;
+	size_t n, max; /* room for max; those that come later are left out */
+};
+
 struct kp_encode_opts {
 	bool add_special;                     /* bos/eos as the tokenizer's post-processor says */
 	const struct kp_token_policy *policy; /* NULL: TRUSTED everywhere */
 	bool file_limits; /* apply the file's `truncation` and `padding`, as the reference's encode does; serving never does */
+	struct kp_cuts *cuts; /* NULL, or where to note the cuts that were met */
+	struct kp_cut
+		from; /* begin at this cut of a text with the same bytes and origins up to it; `ids` has what it gave up to there
+			       and nothing more. Same tokenizer, policy and add_special. Zero: the begin */
 };
 /* Appends the ids of a text. INVALID_ARGUMENT names the byte where it is no UTF-8. RESOURCE_EXHAUSTED when ids->max is reached (stops early).
    Linear in the input, O(n log n) for one long piece. Any thread, one scratch per thread (a scratch
