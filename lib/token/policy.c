@@ -3,6 +3,7 @@
    match half of which a client typed is none. Immutable after creation. */
 #include "token/tokenizer.h"
 #include "base/mem.h"
+#include "token/hash.h"
 #include "token/internal.h"
 #include "token/norm.h"
 
@@ -10,6 +11,7 @@ enum { ANYWHERE = 0, TRUSTED_ONLY, TRUSTED_OR_ASSISTANT };
 
 struct kp_token_policy {
 	uint8_t *where; /* by index of the added token; NULL: anywhere */
+	uint64_t digest;
 };
 
 static int mark(const struct kp_tokenizer *t, struct kp_token_policy *p, const kp_id *ids, size_t n,
@@ -45,6 +47,7 @@ int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy pol
 			mark(t, p, markers, n_markers, marker, err)) {
 			return -1;
 		}
+		p->digest = kp_hash_bytes(p->where, t->n_added + 1);
 	}
 	*ret = kp_steal(p);
 	return 0;
@@ -56,6 +59,11 @@ void kp_token_policy_destroy(struct kp_token_policy *p)
 		kp_free(&p->where);
 		kp_free(&p);
 	}
+}
+
+uint64_t kp_token_policy_digest(const struct kp_token_policy *p)
+{
+	return p ? p->digest : 0;
 }
 
 /* Place in the text before a step; inside a changed stretch its begin (end: its end). */

@@ -73,6 +73,8 @@ int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy pol
 	const kp_id *control, size_t n_control, const kp_id *markers, size_t n_markers,
 	struct kp_token_policy **ret, struct kp_err *err) KP_MUST_USE;
 void kp_token_policy_destroy(struct kp_token_policy *p);
+/* The same for policies that match the same tokens in the same places of a tokenizer's text; p may be NULL. */
+uint64_t kp_token_policy_digest(const struct kp_token_policy *p);
 KP_AUTO_DEFINE(struct kp_token_policy, token_policy, kp_token_policy_destroy);
 
 /* Scratch memory of one thread's encodes: piece caches and work arrays, at most max_bytes (64 KiB at least) between encodes;

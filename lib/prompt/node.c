@@ -1,0 +1,243 @@
+/* DESIGN: a node is one block of memory: the struct, then slots, ids, cuts, runs, text, scope. Matching goes from the node upwards, each node of the line giving the
+   stretch up to where the next one begins; the common part ends within the lowest node, or the look-up's hash was wrong and nothing matches. */
+#include "prompt/node.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+/* Index of the first run that is not over at `at`. */
+static size_t run_at(const struct kp_run *runs, size_t n, uint32_t at)
+{
+	size_t lo = 0, hi = n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (runs[mid].end <= at) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo;
+}
+
+/* Text without runs is all trusted. */
+static struct kp_text with_runs(const struct kp_text *text, struct kp_run *whole)
+{
+	*whole = (struct kp_run){ .end = (uint32_t)text->s.n, .origin = KP_ORIGIN_TRUSTED };
+	return text->n_runs
+		       ? *text
+		       : (struct kp_text){ .s = text->s, .runs = whole, .n_runs = text->s.n != 0 };
+}
+
+/* A stretch of the block that is being laid out. */
+static size_t part(size_t *bytes, size_t n)
+{
+	size_t at = *bytes;
+	*bytes = at + ((n + 7) & ~(size_t)7);
+	return at;
+}
+
+static void put(void *to, const void *from, size_t n)
+{
+	if (n) {
+		memcpy(to, from, n);
+	}
+}
+
+struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, kp_str scope,
+	const struct kp_text *given, const struct kp_ids *ids, const struct kp_cuts *cuts,
+	const uint64_t *hashes, size_t n_hashes, size_t max_bytes)
+{
+	struct kp_run whole;
+	struct kp_text text = with_runs(given, &whole);
+	struct kp_cut from = at->node ? at->cut : (struct kp_cut){ 0, 0 };
+	size_t first = run_at(text.runs, text.n_runs, from.text),
+	       bytes = sizeof(struct kp_prompt_node);
+	size_t n_runs = text.n_runs - first, n_text = text.s.n - from.text,
+	       n_ids = ids->n - from.ids;
+	/* No overflow: all of it is in memory already. */
+	size_t slots_at = part(&bytes, n_hashes * sizeof(struct kp_prompt_slot)),
+	       ids_at = part(&bytes, n_ids * sizeof(kp_id)),
+	       cuts_at = part(&bytes, cuts->n * sizeof(struct kp_cut)),
+	       runs_at = part(&bytes, n_runs * sizeof(struct kp_run)),
+	       text_at = part(&bytes, n_text), scope_at = part(&bytes, at->node ? 0 : scope.n);
+	char *p = bytes <= max_bytes ? kp_try_malloc(bytes) : NULL;
+	if (!p) {
+		return NULL;
+	}
+	struct kp_prompt_node *n = (void *)p;
+	*n = (struct kp_prompt_node){ .parent = at->node,
+		.depth = at->node ? at->node->depth + 1 : 0,
+		.bytes = bytes,
+		.from = from,
+		.end = (uint32_t)text.s.n,
+		.n_ids = (uint32_t)ids->n,
+		.text = p + text_at,
+		.runs = (const void *)(p + runs_at),
+		.ids = (const void *)(p + ids_at),
+		.cuts = (const void *)(p + cuts_at),
+		.n_runs = n_runs,
+		.n_cuts = cuts->n,
+		.slots = (void *)(p + slots_at),
+		.n_slots = n_hashes };
+	kp_ref_init(&n->ref);
+	put(p + ids_at, ids->p + from.ids, n_ids * sizeof(kp_id));
+	put(p + cuts_at, cuts->p, cuts->n * sizeof(struct kp_cut));
+	put(p + runs_at, text.runs + first, n_runs * sizeof(struct kp_run));
+	put(p + text_at, text.s.p + from.text, n_text);
+	if (at->node) {
+		kp_ref_get(&at->node->ref);
+	} else {
+		put(p + scope_at, scope.p, scope.n);
+		n->scope = kp_str_n(p + scope_at, scope.n);
+	}
+	for (size_t i = 0; i < n_hashes; i++) {
+		n->slots[i] = (struct kp_prompt_slot){ .hash = hashes[i], .node = n };
+	}
+	return n;
+}
+
+void kp_prompt_node_unref(struct kp_prompt_node *n)
+{
+	while (n && kp_ref_put(&n->ref)) {
+		struct kp_prompt_node *parent = n->parent;
+		kp_mem_free(n);
+		n = parent;
+	}
+}
+
+/* How many bytes of a and b agree. */
+static size_t agree(const char *a, const char *b, size_t n)
+{
+	enum { STEP = 512 };
+	size_t at = 0;
+	while (n - at > STEP && memcmp(a + at, b + at, STEP) == 0) {
+		at += STEP;
+	}
+	if (n - at <= STEP && memcmp(a + at, b + at, n - at) == 0) {
+		return n;
+	}
+	while (a[at] == b[at]) { /* they differ before n */
+		at++;
+	}
+	return at;
+}
+
+/* The first place in [at, to) where the origins of n's text and of `text` differ; `to`: none. */
+static size_t agree_origins(
+	const struct kp_prompt_node *n, const struct kp_text *text, size_t at, size_t to)
+{
+	size_t i = run_at(n->runs, n->n_runs, (uint32_t)at),
+	       k = run_at(text->runs, text->n_runs, (uint32_t)at);
+	while (at < to) {
+		const struct kp_run *a = &n->runs[i], *b = &text->runs[k];
+		if (a->origin != b->origin) {
+			return at;
+		}
+		at = KP_MIN(a->end, b->end);
+		while (i < n->n_runs && n->runs[i].end <= at) {
+			i++;
+		}
+		while (k < text->n_runs && text->runs[k].end <= at) {
+			k++;
+		}
+	}
+	return to;
+}
+
+/* Up to which place n's text is `text`'s, from n's begin to `to` at most. */
+static size_t common(const struct kp_prompt_node *n, const struct kp_text *text, size_t to)
+{
+	size_t at = n->from.text;
+	to = at + agree(n->text, text->s.p + at, to - at);
+	return agree_origins(n, text, at, to);
+}
+
+struct kp_prompt_place kp_prompt_node_match(
+	struct kp_prompt_node *n, kp_str scope, const struct kp_text *given)
+{
+	struct kp_run whole;
+	struct kp_text text = with_runs(given, &whole);
+	struct kp_prompt_place none = { 0 }, at = { .node = n, .cut = n->from };
+	if (n->from.text > text.s.n) {
+		return none;
+	}
+	size_t same = common(n, &text, KP_MIN((size_t)n->end, text.s.n));
+	if (same == n->end && same == text.s.n) {
+		at.is_exact = true;
+		at.cut = (struct kp_cut){ .text = n->end, .ids = n->n_ids };
+	} else {
+		size_t lo = 0, hi = n->n_cuts; /* the last cut that is not behind `same` */
+		while (lo < hi) {
+			size_t mid = (lo + hi) / 2;
+			if (n->cuts[mid].text <= same) {
+				lo = mid + 1;
+			} else {
+				hi = mid;
+			}
+		}
+		at.cut = lo ? n->cuts[lo - 1] : n->from;
+	}
+	/* The stretch of each node above, up to where the one below begins. */
+	for (size_t to = n->from.text; n->parent; to = n->from.text) {
+		n = n->parent;
+		if (common(n, &text, to) != to) {
+			return none;
+		}
+	}
+	if (!kp_str_eq(n->scope, scope)) {
+		return none;
+	}
+	/* A node's begin is a cut of its parent; a root's is none. */
+	while (!at.is_exact && at.node->parent && at.cut.text == at.node->from.text) {
+		at.node = at.node->parent;
+	}
+	return at.cut.text ? at : none;
+}
+
+void kp_prompt_place_ids(const struct kp_prompt_place *at, struct kp_ids *out)
+{
+	if (!kp_ids_reserve(out, at->cut.ids)) {
+		return;
+	}
+	size_t to = at->cut.ids;
+	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
+		put(out->p + out->n + n->from.ids, n->ids, (to - n->from.ids) * sizeof(kp_id));
+		to = n->from.ids;
+	}
+	out->n += at->cut.ids;
+}
+
+/* How many of n's cuts are not behind `text`. */
+static size_t cuts_to(const struct kp_prompt_node *n, uint32_t text)
+{
+	size_t k = n->n_cuts;
+	while (k && n->cuts[k - 1].text > text) {
+		k--;
+	}
+	return k;
+}
+
+size_t kp_prompt_place_n_cuts(const struct kp_prompt_place *at)
+{
+	size_t count = 0;
+	uint32_t to = at->cut.text;
+	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
+		count += cuts_to(n, to);
+		to = n->from.text;
+	}
+	return count;
+}
+
+void kp_prompt_place_cuts(const struct kp_prompt_place *at, struct kp_cut *out)
+{
+	size_t end = kp_prompt_place_n_cuts(at);
+	uint32_t to = at->cut.text;
+	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
+		size_t k = cuts_to(n, to);
+		end -= k;
+		put(out + end, n->cuts, k * sizeof(*out));
+		to = n->from.text;
+	}
+}

@@ -1,0 +1,69 @@
+/* What the cache keeps of one prompt. A node has the text from a cut of its parent on (a root: from the begin) to the end of a prompt, with origins, ids and
+   cuts. So what prompts have in common is kept once, and the next turn of a conversation adds what it added.
+
+   Immutable but for what the table owns (node->lru, slots, used). Counted: the table, each child and each reader hold one. */
+#ifndef KP_PROMPT_NODE_H
+#define KP_PROMPT_NODE_H
+
+#include "base/list.h"
+#include "base/ref.h"
+#include "token/tokenizer.h"
+
+enum {
+	KP_PROMPT_BLOCK =
+		128, /* bytes from one point of a text that can be looked up to the next */
+	KP_PROMPT_DEPTH =
+		32, /* nodes above one another; then one is made anew with the whole text */
+};
+
+struct kp_prompt_slot {
+	uint64_t hash;
+	struct kp_prompt_slot *next;
+	struct kp_prompt_node *node;
+};
+
+struct kp_prompt_node {
+	struct kp_refcount ref;
+	struct kp_prompt_node *parent; /* counted; NULL: a root */
+	kp_str scope;                  /* of a root: whose text it is */
+	unsigned depth;                /* of nodes above it */
+	size_t bytes;                  /* of this node's memory */
+	struct kp_cut from;            /* where it begins; a root: zero */
+	uint32_t end, n_ids;           /* of the prompt: bytes, ids */
+	const char *text;              /* bytes from.text to end */
+	const struct kp_run *runs;     /* those that are not over at from.text */
+	const kp_id *ids;              /* from.ids to n_ids */
+	const struct kp_cut *cuts;     /* behind `from`, ascending */
+	size_t n_runs, n_cuts;
+	/* --- the table's */
+	struct kp_list lru;
+	unsigned shard;
+	uint64_t used;
+	struct kp_prompt_slot *slots;
+	size_t n_slots;
+};
+
+/* A place in what is kept: the ids up to the cut are those of the node's prompt. */
+struct kp_prompt_place {
+	struct kp_prompt_node *node; /* NULL: none */
+	struct kp_cut cut;
+	bool is_exact; /* the whole prompt: cut is its end */
+};
+
+/* Builds a node for a prompt: a child at `at`, or a root when at->node is NULL. cuts: all behind at->cut. NULL when memory is gone or
+   the node would have more than max_bytes. */
+struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, kp_str scope,
+	const struct kp_text *text, const struct kp_ids *ids, const struct kp_cuts *cuts,
+	const uint64_t *hashes, size_t n_hashes, size_t max_bytes);
+void kp_prompt_node_unref(struct kp_prompt_node *n);
+
+/* The last place of n's prompt at which the ids are those of `text` too; node NULL: there is none. The place borrows n or a node above it. */
+struct kp_prompt_place kp_prompt_node_match(
+	struct kp_prompt_node *n, kp_str scope, const struct kp_text *text);
+
+/* Appends the ids up to the place; all of the cuts up to it. */
+void kp_prompt_place_ids(const struct kp_prompt_place *at, struct kp_ids *out);
+size_t kp_prompt_place_n_cuts(const struct kp_prompt_place *at);
+void kp_prompt_place_cuts(const struct kp_prompt_place *at, struct kp_cut *out);
+
+#endif

@@ -1,0 +1,233 @@
+/* DESIGN: chained hash tables of slots that lie in the nodes; how many chains there are is settled at the start by the bytes allowed. Which shard: by the first block's hash. Where
+   a text's known part ends is found by halving, see table.h. Nothing is compared, freed or copied under a lock. Lock: a leaf. Bytes are counted over all shards, and the
+   shard whose oldest node is the oldest gives it up (each shard tells its own in an atomic), so the order is that of one list, nearly. */
+#include "prompt/table.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { SHARDS = 16, CHAIN_BYTES = 512 /* bytes allowed for which there is one chain */ };
+
+struct shard {
+	pthread_mutex_t lock;
+	struct kp_prompt_slot **chain;
+	size_t mask;
+	struct kp_list lru; /* the oldest first */
+	size_t n_nodes;
+	uint64_t evictions;
+	_Atomic uint64_t oldest; /* used of the first in lru; UINT64_MAX: none */
+};
+
+struct kp_prompt_table {
+	struct shard *shard[SHARDS];
+	size_t max_bytes;
+	atomic_size_t bytes;  /* of tables and nodes */
+	_Atomic uint64_t now; /* counts uses */
+};
+
+struct kp_prompt_table *kp_prompt_table_create(size_t max_bytes)
+{
+	struct kp_prompt_table *t = kp_new(struct kp_prompt_table);
+	size_t chains = 1;
+	while (chains * 2 <= max_bytes / CHAIN_BYTES / SHARDS) {
+		chains *= 2;
+	}
+	t->max_bytes = max_bytes;
+	for (size_t i = 0; i < SHARDS; i++) {
+		struct shard *s = t->shard[i] = kp_new(struct shard);
+		pthread_mutex_init(&s->lock, NULL);
+		s->chain = kp_xcalloc(chains, sizeof(struct kp_prompt_slot *));
+		s->mask = chains - 1;
+		kp_list_init(&s->lru);
+		atomic_init(&s->oldest, UINT64_MAX);
+	}
+	atomic_init(&t->bytes, SHARDS * chains * sizeof(struct kp_prompt_slot *));
+	return t;
+}
+
+void kp_prompt_table_destroy(struct kp_prompt_table *t)
+{
+	if (!t) {
+		return;
+	}
+	for (size_t i = 0; i < SHARDS; i++) {
+		struct shard *s = t->shard[i];
+		struct kp_list *l;
+		while ((l = kp_list_pop(&s->lru))) {
+			kp_prompt_node_unref(KP_CONTAINER(l, struct kp_prompt_node, lru));
+		}
+		pthread_mutex_destroy(&s->lock);
+		kp_free(&s->chain);
+		kp_free(&t->shard[i]);
+	}
+	kp_mem_free(t);
+}
+
+size_t kp_prompt_table_max(const struct kp_prompt_table *t)
+{
+	return t->max_bytes;
+}
+
+static unsigned shard_of(const uint64_t *hashes)
+{
+	return (unsigned)(hashes[0] >> 32) % SHARDS;
+}
+
+static struct kp_prompt_slot **chain(const struct shard *s, uint64_t hash)
+{
+	return &s->chain[hash & s->mask];
+}
+
+/* The next slot of that hash, `x` itself among them. */
+static struct kp_prompt_slot *same_hash(struct kp_prompt_slot *x, uint64_t hash)
+{
+	while (x && x->hash != hash) {
+		x = x->next;
+	}
+	return x;
+}
+
+static bool knows(const struct shard *s, uint64_t hash)
+{
+	return same_hash(*chain(s, hash), hash);
+}
+
+/* n and all above it are the latest now, n the oldest of them. */
+static void touch(struct kp_prompt_table *t, struct shard *s, struct kp_prompt_node *n)
+{
+	uint64_t now = atomic_fetch_add_explicit(&t->now, 1, memory_order_relaxed);
+	for (; n; n = n->parent) {
+		kp_list_del(&n->lru);
+		kp_list_push(&s->lru, &n->lru);
+		n->used = now;
+	}
+}
+
+static void tell_oldest(struct shard *s)
+{
+	uint64_t used = kp_list_empty(&s->lru)
+				? UINT64_MAX
+				: KP_CONTAINER(s->lru.next, struct kp_prompt_node, lru)->used;
+	atomic_store_explicit(&s->oldest, used, memory_order_relaxed);
+}
+
+size_t kp_prompt_table_find(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
+	struct kp_prompt_node *ret[KP_PROMPT_FOUND])
+{
+	struct shard *s = t->shard[shard_of(hashes)];
+	uint64_t hash = hashes[n_hashes - 1];
+	size_t n = 0;
+	pthread_mutex_lock(&s->lock);
+	if (!knows(s, hash)) {
+		size_t lo = 0, hi = n_hashes - 1; /* how many blocks are known */
+		while (lo < hi) {
+			size_t mid = (lo + hi + 1) / 2;
+			if (knows(s, hashes[mid - 1])) {
+				lo = mid;
+			} else {
+				hi = mid - 1;
+			}
+		}
+		hash = lo ? hashes[lo - 1] : hash;
+	}
+	struct kp_prompt_slot *x = *chain(s, hash);
+	while (n < KP_PROMPT_FOUND && (x = same_hash(x, hash))) {
+		kp_ref_get(&x->node->ref);
+		ret[n++] = x->node;
+		x = x->next;
+	}
+	for (size_t i = n; i-- > 0;) {
+		touch(t, s, ret[i]);
+	}
+	tell_oldest(s);
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+static void link_slots(struct shard *s, struct kp_prompt_node *n)
+{
+	for (size_t i = 0; i < n->n_slots; i++) {
+		struct kp_prompt_slot *x = &n->slots[i], **head = chain(s, x->hash);
+		x->next = *head;
+		*head = x;
+	}
+}
+
+static void unlink_slots(struct shard *s, struct kp_prompt_node *n)
+{
+	for (size_t i = 0; i < n->n_slots; i++) {
+		struct kp_prompt_slot **at = chain(s, n->slots[i].hash);
+		while (*at != &n->slots[i]) {
+			at = &(*at)->next;
+		}
+		*at = (*at)->next;
+	}
+}
+
+/* Lets the oldest of all go; false: there is none. */
+static bool evict(struct kp_prompt_table *t)
+{
+	struct shard *s = t->shard[0];
+	uint64_t oldest = UINT64_MAX;
+	for (size_t i = 0; i < SHARDS; i++) {
+		uint64_t used = atomic_load_explicit(&t->shard[i]->oldest, memory_order_relaxed);
+		if (used < oldest) {
+			oldest = used;
+			s = t->shard[i];
+		}
+	}
+	if (oldest == UINT64_MAX) {
+		return false;
+	}
+	struct kp_prompt_node *n = NULL;
+	pthread_mutex_lock(&s->lock);
+	struct kp_list *l = kp_list_pop(&s->lru);
+	if (l) {
+		n = KP_CONTAINER(l, struct kp_prompt_node, lru);
+		unlink_slots(s, n);
+		s->n_nodes--;
+		s->evictions++;
+		atomic_fetch_sub_explicit(&t->bytes, n->bytes, memory_order_relaxed);
+	}
+	tell_oldest(s);
+	pthread_mutex_unlock(&s->lock);
+	kp_prompt_node_unref(n);
+	return true;
+}
+
+void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
+	struct kp_prompt_node *n)
+{
+	struct kp_prompt_node *parent = n->parent, *drop = n;
+	n->shard = shard_of(hashes);
+	struct shard *s = t->shard[n->shard];
+	pthread_mutex_lock(&s->lock);
+	bool has_parent = !parent || (parent->shard == n->shard && kp_list_linked(&parent->lru));
+	if (has_parent && !knows(s, hashes[n_hashes - 1])) {
+		link_slots(s, n);
+		touch(t, s, n);
+		tell_oldest(s);
+		s->n_nodes++;
+		atomic_fetch_add_explicit(&t->bytes, n->bytes, memory_order_relaxed);
+		drop = NULL;
+	}
+	pthread_mutex_unlock(&s->lock);
+	kp_prompt_node_unref(drop);
+	while (atomic_load_explicit(&t->bytes, memory_order_relaxed) > t->max_bytes && evict(t)) {
+	}
+}
+
+void kp_prompt_table_stats(struct kp_prompt_table *t, struct kp_prompt_cache_stats *ret)
+{
+	*ret = (struct kp_prompt_cache_stats){ .max_bytes = t->max_bytes,
+		.bytes = atomic_load_explicit(&t->bytes, memory_order_relaxed) };
+	for (size_t i = 0; i < SHARDS; i++) {
+		struct shard *s = t->shard[i];
+		pthread_mutex_lock(&s->lock);
+		ret->entries += s->n_nodes;
+		ret->evictions += s->evictions;
+		pthread_mutex_unlock(&s->lock);
+	}
+}

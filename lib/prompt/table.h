@@ -1,0 +1,28 @@
+/* Finds nodes by hash, and lets the oldest go when there are too many bytes. In shards, each with a lock that is held for a few look-ups; all of a
+   conversation, whatever begins with the same block, is in one shard.
+
+   Within a shard a node was always used later than those below it: whoever uses one uses all above it right after. So the oldest has none below it, and what
+   is there of a text is there from its begin: of the blocks of a text, those that are known are the first ones. */
+#ifndef KP_PROMPT_TABLE_H
+#define KP_PROMPT_TABLE_H
+
+#include "prompt/cache.h"
+#include "prompt/node.h"
+
+struct kp_prompt_table;
+struct kp_prompt_table *kp_prompt_table_create(size_t max_bytes);
+void kp_prompt_table_destroy(struct kp_prompt_table *t);
+size_t kp_prompt_table_max(const struct kp_prompt_table *t);
+
+enum { KP_PROMPT_FOUND = 4 };
+/* hashes: of kp_prompt_hash. Gives nodes, counted for the caller, whose text is likely to begin with as many blocks of this one as any: the one that is the
+   same to the end, or some of those that have the most. Returns how many. */
+size_t kp_prompt_table_find(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
+	struct kp_prompt_node *ret[KP_PROMPT_FOUND]);
+/* Takes over the caller's count of n. n's slots are those of `hashes` from its begin on; nothing is kept if what n hangs on is gone meanwhile, or the whole is
+   there by now. */
+void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
+	struct kp_prompt_node *n);
+void kp_prompt_table_stats(struct kp_prompt_table *t, struct kp_prompt_cache_stats *ret);
+
+#endif
