@@ -80,6 +80,12 @@ void kp_print_request(struct kp_cli *cli, const json_t *answer)
 	kp_print_text(&cli->out, kp_at_str(answer, "outcome"));
 	kp_buf_printf(&cli->out, " (%lld), %lld ms\n", (long long)kp_at_int(answer, "status"),
 		(long long)kp_at_int(answer, "ms"));
+	const json_t *prompt = json_object_get(answer, "prompt");
+	if (prompt) {
+		long long cached = kp_at_int(prompt, "exact") + kp_at_int(prompt, "prefix");
+		kp_buf_printf(&cli->out, "%-11s%lld tokens, %lld of them from the prompt cache\n",
+			"Prompt:", cached + (long long)kp_at_int(prompt, "encoded"), cached);
+	}
 	json_array_foreach(choices, i, choice)
 	{
 		const json_t *attempts = kp_at_list(choice, "attempts");

@@ -60,8 +60,8 @@ check-asan: ## the whole suite under AddressSanitizer and UndefinedBehaviorSanit
 	./hack/test --asan
 
 # gRPC core is not instrumented: what it does inside looks like races.
-check-tsan: ## the tests of lib/base and lib/rpc (M=module for another) under ThreadSanitizer
-	TSAN_OPTIONS="$${TSAN_OPTIONS:-ignore_noninstrumented_modules=1}" $(MAKE) V=tsan M="$(or $(M),base rpc)" check-unit
+check-tsan: ## the tests of lib/base, lib/rpc and lib/prompt (M=module for another) under ThreadSanitizer
+	TSAN_OPTIONS="$${TSAN_OPTIONS:-ignore_noninstrumented_modules=1}" $(MAKE) V=tsan M="$(or $(M),base rpc prompt)" check-unit
 
 check-valgrind: ## unit tests under valgrind, by hand: slow (M=module for one)
 	KP_TEST_LIMIT=900 KP_WRAP="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite" \
@@ -79,6 +79,10 @@ fuzz-long: ## 10 minutes of fuzzing per target, written down in tests/fuzz/ledge
 test: ## everything that needs no GPU and is not marked slow (./hack/test)
 	./hack/test
 
+check-prompt-long: ## ten million steps of the prompt cache's property test (minutes; STEPS=n)
+	$(MAKE) V=release build/release/tests/prop/prompt/cache_test
+	KP_STEPS=$(or $(STEPS),10000000) build/release/tests/prop/prompt/cache_test
+
 test-long: ## the tests that hack/test leaves out: a million template programs, all templates x all conversations, ... (hours; K=word for some)
 	"$$(hack/venv)/bin/pytest" -m slow $(if $(K),-k "$(K)") tests
 
@@ -87,4 +91,4 @@ check-reproducible: ## the last commit, built twice in different folders, gives 
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke fuzz-long test test-long check-reproducible lint
+.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke fuzz-long test check-prompt-long test-long check-reproducible lint

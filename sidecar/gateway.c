@@ -163,6 +163,9 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 		kp_control_create(g, &g->control, err)) {
 		return -1;
 	}
+	g->prompts = g->config.prompt_cache_bytes
+			     ? kp_prompt_cache_create(g->config.prompt_cache_bytes)
+			     : NULL;
 	g->workers = kp_workers_create(g->config.workers, MAX_QUEUED_JOBS);
 	g->loops = kp_xcalloc(g->config.loops, sizeof(*g->loops));
 	for (unsigned i = 0; i < g->config.loops; i++) {
@@ -212,6 +215,7 @@ void kp_gateway_destroy(struct kp_gateway *g)
 		kp_gwloop_destroy(g->loops[i]);
 	}
 	kp_mem_free(g->loops);
+	kp_prompt_cache_destroy(g->prompts);
 	kp_tls_unref(g->tls);
 	kp_peer_tls_unref(&g->peer_tls);
 	kp_metrics_destroy(g->metrics);

@@ -22,8 +22,9 @@ struct kp_gateway {
 	struct kp_config config;
 	struct kp_metrics *metrics;
 	struct kp_workers *workers;
-	struct kp_tls_context *tls;  /* of the public listeners; NULL: cleartext */
-	struct kp_peer_tls peer_tls; /* as they were at the start */
+	struct kp_prompt_cache *prompts; /* of all loops and workers; NULL: none */
+	struct kp_tls_context *tls;      /* of the public listeners; NULL: cleartext */
+	struct kp_peer_tls peer_tls;     /* as they were at the start */
 	struct kp_gwloop **loops;
 	size_t n_loops;
 	struct kp_control *control;

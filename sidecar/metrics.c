@@ -26,6 +26,28 @@ void kp_metrics_refused(struct kp_gateway *g, const char *api, int http_status)
 	count(g, api, KP_S(""), http_status);
 }
 
+/* Tokens of the prompts that were made for it, by where they came from. */
+static void count_prompts(struct kp_gateway *g, const struct kp_flow *f)
+{
+	const struct kp_prompt_use use = kp_flow_prompt_use(f);
+	const struct {
+		const char *from;
+		size_t n;
+	} parts[] = { { "exact", use.exact }, { "prefix", use.prefix },
+		{ "encoded", use.encoded } };
+	for (size_t i = 0; i < KP_LEN(parts); i++) {
+		if (parts[i].n) {
+			const struct kp_label labels[] = { { "model", kp_str_c(f->model->name) },
+				{ "from", kp_str_c(parts[i].from) } };
+			kp_counter_add(
+				kp_metrics_counter(g->metrics, "kelpie_prompt_cache_tokens_total",
+					"Tokens of prompts by where they came from: a prompt kept as a whole (exact), the beginning of one (prefix), the tokenizer (encoded).",
+					labels, 2),
+				parts[i].n);
+		}
+	}
+}
+
 void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_status)
 {
 	kp_str model = f->model ? kp_str_c(f->model->name) : KP_S("");
@@ -39,6 +61,7 @@ void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_
 				     "From the head of a request to its end.", kp_bounds_seconds,
 				     KP_LEN(kp_bounds_seconds), labels, 2),
 		(double)(kp_now_ns() - f->turn.start_ns) / 1e9);
+	count_prompts(g, f);
 	if (!f->first_ns) {
 		return; /* no engine worked for it */
 	}
@@ -128,11 +151,32 @@ static void refresh_peers(struct kp_gateway *g)
 		"TLS handshakes that failed on the peer port.", NULL, failed);
 }
 
+static void refresh_prompts(struct kp_gateway *g)
+{
+	struct kp_prompt_cache_stats s;
+	if (!g->prompts) {
+		return;
+	}
+	kp_prompt_cache_stats(g->prompts, &s);
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_prompt_cache_bytes",
+			     "Memory of the prompt cache.", NULL, 0),
+		(int64_t)s.bytes);
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_prompt_cache_max_bytes",
+			     "What it may have (--prompt-cache-bytes).", NULL, 0),
+		(int64_t)s.max_bytes);
+	kp_gauge_set(kp_metrics_gauge(
+			     g->metrics, "kelpie_prompt_cache_entries", "Prompts in it.", NULL, 0),
+		(int64_t)s.entries);
+	set_counter(g, "kelpie_prompt_cache_evictions_total", "Prompts that it let go for others.",
+		NULL, s.evictions);
+}
+
 static void refresh(void *arg)
 {
 	struct kp_gateway *g = arg;
 	refresh_http(g);
 	refresh_peers(g);
+	refresh_prompts(g);
 	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_requests_in_flight",
 			     "Requests being served.", NULL, 0),
 		atomic_load(&g->in_flight));

@@ -35,10 +35,11 @@ struct kp_chat {
 struct kp_turn {
 	struct kp_arena *arena;
 	enum kp_turn_kind kind;
-	kp_str id;                     /* "chatcmpl-..." */
-	kp_str model;                  /* as the client wrote it */
-	kp_str tenant;                 /* "" until authentication exists */
-	int64_t created_s;             /* wall clock, Unix seconds */
+	kp_str id;         /* "chatcmpl-..." */
+	kp_str model;      /* as the client wrote it */
+	kp_str tenant;     /* "" until authentication exists */
+	kp_str cache_salt; /* only requests with the same one share the prompt cache; "" */
+	int64_t created_s; /* wall clock, Unix seconds */
 	int64_t start_ns, deadline_ns; /* monotonic */
 
 	struct kp_chat chat;             /* CHAT */

@@ -523,6 +523,18 @@ static int read_response_format(struct reader *r, struct kp_err *err)
 	return -1;
 }
 
+static int read_cache_salt(struct reader *r, struct kp_err *err)
+{
+	kp_str *salt = &r->t->cache_salt;
+	if (kp_json_string(&r->j, salt, err)) {
+		return -1;
+	}
+	return salt->n && salt->n <= KP_MAX_CACHE_SALT
+		       ? 0
+		       : kp_json_fail(&r->j, err, "must have 1 to %d bytes, has %zu",
+				 KP_MAX_CACHE_SALT, salt->n);
+}
+
 static int read_label(struct reader *r, struct kp_err *err)
 {
 	kp_str v;
@@ -566,6 +578,7 @@ static const struct param table[] = {
 	{ "reasoning_effort", CHAT, read_effort, NULL },
 	{ "chat_template", CHAT, read_template, NULL },
 	{ "add_special_tokens", BOTH, read_add_special, NULL },
+	{ "cache_salt", BOTH, read_cache_salt, NULL },
 	/* Accepted without effect on the answer (docs/api-openai.md lists them). */
 	{ "user", BOTH, read_label, NULL },
 	{ "safety_identifier", CHAT, read_label, NULL },

@@ -14,6 +14,7 @@ enum {
 	KP_MAX_LOGPROBS = 20,
 	KP_MAX_STOP_IDS = 128,
 	KP_MAX_LOGIT_BIAS = 1024,
+	KP_MAX_CACHE_SALT = 512, /* bytes */
 };
 
 /* body: the whole request body; must live as long as the turn. turn->arena and turn->kind are set

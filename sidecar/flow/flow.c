@@ -161,6 +161,17 @@ static void stop_all(struct kp_flow *f)
 	}
 }
 
+struct kp_prompt_use kp_flow_prompt_use(const struct kp_flow *f)
+{
+	struct kp_prompt_use sum = { 0 };
+	for (size_t i = 0; i < f->n_prompts && !f->is_waiting; i++) { /* else: a worker's still */
+		sum.exact += f->prompts[i].use.exact;
+		sum.prefix += f->prompts[i].use.prefix;
+		sum.encoded += f->prompts[i].use.encoded;
+	}
+	return sum;
+}
+
 void kp_flow_ended(struct kp_flow *f, int http_status)
 {
 	struct kp_gateway *g = f->l->gateway;
@@ -175,6 +186,7 @@ void kp_flow_ended(struct kp_flow *f, int http_status)
 		.resolved = f->model,
 		.revision = f->revision,
 		.gateway = g->config.id,
+		.prompt = kp_flow_prompt_use(f),
 		.http_status = http_status,
 		.start_ns = f->turn.start_ns,
 		.end_ns = kp_loop_now(f->l->loop) };

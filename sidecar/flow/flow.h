@@ -9,6 +9,7 @@
 
 #include "base/workers.h"
 #include "parse/stop.h"
+#include "prompt/cache.h"
 #include "sidecar/flow/encoder.h"
 #include "sidecar/gwloop.h"
 #include "sidecar/route/explain.h"
@@ -49,7 +50,8 @@ struct kp_flow_prompt {
 	struct kp_ids ids;
 	struct kp_endpoint *endpoint; /* where its first choice went, borrowed from the revision:
 					 the others follow, for the engine's prefix cache */
-	uint32_t cached_tokens;
+	uint32_t cached_tokens;       /* of the engine's cache */
+	struct kp_prompt_use use;     /* of ours */
 };
 
 /* One output sequence, and the engine call that makes it. `n` choices of a prompt are n calls with
@@ -115,6 +117,8 @@ void kp_flow_run(struct kp_flow *f);
 void kp_flow_fail(struct kp_flow *f, const struct kp_err *err);
 /* The turn is over for the client: metrics, and what /explain tells. Once. */
 void kp_flow_ended(struct kp_flow *f, int http_status);
+/* Tokens of all its prompts, by where they came from. */
+struct kp_prompt_use kp_flow_prompt_use(const struct kp_flow *f);
 /* The endpoint does not answer (kp_gwloop_engine_down). */
 void kp_flow_engine_down(struct kp_flow *f, const struct kp_endpoint *e, bool is_stalled);
 /* Ends the turn with this JSON, for APIs without an encoder. */

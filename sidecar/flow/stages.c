@@ -102,6 +102,18 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 	return KP_STEP_NEXT;
 }
 
+static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
+	struct kp_token_scratch *scratch, const struct kp_encode_opts *opts,
+	struct kp_flow_prompt *p, struct kp_err *err)
+{
+	const struct kp_prompt_scope scope = { .fingerprint = t->fingerprint,
+		.model = kp_str_c(f->model->name),
+		.tenant = f->turn.tenant,
+		.salt = f->turn.cache_salt };
+	return kp_prompt_cache_encode(f->l->gateway->prompts, &scope, t->tokenizer, scratch,
+		&p->text, opts, &p->ids, &p->use, err);
+}
+
 static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	const struct kp_text_stack *t = f->revision->text;
@@ -116,14 +128,13 @@ static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens,
 		.policy = t->policy };
 	return kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err) ||
-			       kp_tokenizer_encode(
-				       t->tokenizer, scratch, &g->text, &opts, &g->ids, err)
+			       encode(f, t, scratch, &opts, g, err)
 		       ? -1
 		       : 0;
 }
 
 /* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only
- * what the flow owns and what is immutable. */
+ * what the flow owns, what is immutable, and the prompt cache, which is for any thread. */
 static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	const struct kp_text_stack *t = f->revision->text;
@@ -145,7 +156,7 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, str
 			continue;
 		}
 		g->text = kp_text_trusted(p->text);
-		if (kp_tokenizer_encode(t->tokenizer, scratch, &g->text, &opts, &g->ids, err)) {
+		if (encode(f, t, scratch, &opts, g, err)) {
 			return -1;
 		}
 	}

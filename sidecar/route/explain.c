@@ -148,6 +148,8 @@ void kp_explain_open(struct kp_buf *out, const struct kp_explain_request *r)
 	if (r->revision) {
 		put_member(out, "revision", kp_str_c(r->revision->engine));
 	}
+	kp_buf_printf(out, "\"prompt\":{\"exact\":%zu,\"prefix\":%zu,\"encoded\":%zu},",
+		r->prompt.exact, r->prompt.prefix, r->prompt.encoded);
 	kp_buf_lit(out, "\"choices\":[");
 }
 

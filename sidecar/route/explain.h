@@ -6,6 +6,7 @@
 #define SIDECAR_ROUTE_EXPLAIN_H
 
 #include "base/arena.h"
+#include "prompt/cache.h"
 #include "sidecar/route/pick.h"
 
 #include <pthread.h>
@@ -49,10 +50,11 @@ struct kp_explain_request {
 	const struct kp_model *resolved; /* NULL: it came not so far */
 	const struct kp_model_revision *revision;
 	const char *gateway;
+	struct kp_prompt_use prompt;
 	int http_status;
 	int64_t start_ns, end_ns;
 };
-/* {"request":...,"choices":[{"index":0,"attempts":[...]}],"status":200,"outcome":"ok"}: open, the
+/* {"request":...,"prompt":{"exact":0,"prefix":9,"encoded":3},"choices":[{"index":0,"attempts":[...]}],"status":200,"outcome":"ok"}: open, the
  * choices in their order, close. */
 void kp_explain_open(struct kp_buf *out, const struct kp_explain_request *r);
 void kp_explain_choice(struct kp_buf *out, const struct kp_explain_request *r, size_t index,

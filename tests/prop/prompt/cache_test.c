@@ -267,6 +267,7 @@ static void a_turn_costs_what_it_adds(void **state)
 	static struct world w;
 	struct kp_buf b;
 	struct kp_ids added_ids;
+	size_t ends[100];
 	world_init(&w, test_seed());
 	kp_buf_init(&b, 1 << 20);
 	kp_ids_init(&added_ids, 1 << 20);
@@ -292,11 +293,25 @@ static void a_turn_costs_what_it_adds(void **state)
 		use = both(&w, c, &scope, &text, &opts);
 		assert_int_equal(use.encoded, 0);
 		kp_buf_fini(&one);
+		ends[turn] = b.n;
 	}
 	/* Kept once: text, ids, slots and some for each node; three times with the lines that were made anew. */
 	kp_prompt_cache_stats(c, &stats);
 	assert_int_equal(stats.entries, 100);
 	assert_true(stats.bytes < (16 << 20) / 64 + 16 * 8 + 8 * (b.n + w.got.n * sizeof(kp_id)));
+	/* Another way to go on, anywhere: from that turn on, whichever nodes it lies in. */
+	for (int k = 0; k < 200; k++) {
+		size_t turn = kp_rng_below(&w.r, KP_LEN(ends));
+		struct kp_buf fork;
+		kp_buf_init(&fork, 1 << 20);
+		kp_buf_add(&fork, kp_str_sub(kp_buf_str(&b), 0, ends[turn]));
+		kp_buf_lit(&fork, "another");
+		struct kp_text text = kp_text_trusted(kp_buf_str(&fork));
+		struct kp_prompt_use use =
+			both(&w, c, &scope, &text, &(struct kp_encode_opts){ .policy = NULL });
+		assert_true(use.encoded < 16);
+		kp_buf_fini(&fork);
+	}
 	kp_prompt_cache_destroy(c);
 	kp_buf_fini(&b);
 	kp_ids_fini(&added_ids);

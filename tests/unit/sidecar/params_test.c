@@ -53,6 +53,10 @@ static void test_chat_defaults_and_values(void **state)
 	assert_int_equal(t.sampling.n_stop_ids, 2);
 	assert_true(t.sampling.ignore_eos);
 	assert_int_equal(t.chat.kwargs.n, 1);
+	assert_int_equal(t.cache_salt.n, 0);
+	t = read_turn(a, KP_TURN_CHAT, CHAT(",\"cache_salt\":\"s\u00e9\""), &r, &err);
+	assert_int_equal(r, 0);
+	assert_true(kp_str_eq(t.cache_salt, KP_S("s\xc3\xa9")));
 	/* The newer name wins in either order. */
 	t = read_turn(
 		a, KP_TURN_CHAT, CHAT(",\"max_completion_tokens\":9,\"max_tokens\":7"), &r, &err);
@@ -173,6 +177,10 @@ static const struct {
 		"`echo`: only false is supported" },
 	{ KP_TURN_COMPLETION, COMP(",\"suffix\":\"x\""), "suffix", NULL,
 		"`suffix`: not supported" },
+	{ KP_TURN_COMPLETION, COMP(",\"cache_salt\":\"\""), "cache_salt", NULL,
+		"`cache_salt`: must have 1 to 512 bytes, has 0" },
+	{ KP_TURN_CHAT, CHAT(",\"cache_salt\":7"), "cache_salt", NULL,
+		"`cache_salt`: expected a string, got a number" },
 	{ KP_TURN_COMPLETION, COMP(",\"best_of\":3"), "best_of", NULL,
 		"`best_of`: only the value of `n` (1) is supported, got 3" },
 	{ KP_TURN_COMPLETION, COMP(",\"logprobs\":true"), "logprobs", NULL,
