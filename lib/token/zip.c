@@ -138,7 +138,7 @@ int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena 
 		return kp_arena_full(err, "zip directory");
 	}
 	for (size_t i = 0; i < count; i++) {
-		struct entry e;
+		struct entry e = { 0 };
 		if (read_entry(p, zip.n, dir_end, &at, &e, err)) {
 			return -1;
 		}
