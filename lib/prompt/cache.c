@@ -1,11 +1,11 @@
-/* DESIGN: hash (hash.h) → nodes that may match (table.h) → compare (node.h) → encode from the cut that both have → keep what is new as a child of what matched. Everything
+/* DESIGN: hash (cache_hash.h) → nodes that may match (cache_table.h) → compare (cache_node.h) → encode from the cut that both have → keep what is new as a child of what matched. Everything
    but the table works on nodes that are counted and never change, so nothing is locked meanwhile. A prompt that is there as a whole is not kept again. When memory for keeping is gone, or hashes do
    not find room, the prompt is encoded as without a cache. */
 #include "prompt/cache.h"
 
 #include "base/mem.h"
-#include "prompt/hash.h"
-#include "prompt/table.h"
+#include "prompt/cache_hash.h"
+#include "prompt/cache_table.h"
 
 enum {
 	MIN_TEXT = 48,      /* bytes: less is encoded as fast as it is looked up */

@@ -3,11 +3,11 @@
 
    Within a shard a node was always used later than those below it: whoever uses one uses all above it right after. So the oldest has none below it, and what
    is there of a text is there from its begin: of the blocks of a text, those that are known are the first ones. */
-#ifndef KP_PROMPT_TABLE_H
-#define KP_PROMPT_TABLE_H
+#ifndef KP_PROMPT_CACHE_TABLE_H
+#define KP_PROMPT_CACHE_TABLE_H
 
 #include "prompt/cache.h"
-#include "prompt/node.h"
+#include "prompt/cache_node.h"
 
 struct kp_prompt_table;
 struct kp_prompt_table *kp_prompt_table_create(size_t max_bytes);

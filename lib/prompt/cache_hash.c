@@ -1,6 +1,6 @@
 /* DESIGN: a block's pairs of words, each added to a pair of the key, are multiplied and the products summed (as UMAC does it), which the processor does side by side; one
    folded multiplication then takes the sum into the hash of what stands before. */
-#include "prompt/hash.h"
+#include "prompt/cache_hash.h"
 
 #include "base/map.h"
 #include "base/rand.h"

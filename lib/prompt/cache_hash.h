@@ -1,10 +1,10 @@
 /* Keyed hashes of a text's beginnings: one for each KP_PROMPT_BLOCK bytes, and one of the whole. They depend on the scope, on the bytes and on where runs of one
    origin begin. Nothing but speed hangs on them (what is found is compared), but the key is secret, so that nobody outside can choose texts that meet. */
-#ifndef KP_PROMPT_HASH_H
-#define KP_PROMPT_HASH_H
+#ifndef KP_PROMPT_CACHE_HASH_H
+#define KP_PROMPT_CACHE_HASH_H
 
 #include "core/text.h"
-#include "prompt/node.h"
+#include "prompt/cache_node.h"
 
 enum { KP_PROMPT_KEY_WORDS = KP_PROMPT_BLOCK / 8 + 4 };
 struct kp_prompt_hash_key {

@@ -2,8 +2,8 @@
    cuts. So what prompts have in common is kept once, and the next turn of a conversation adds what it added.
 
    Immutable but for what the table owns (node->lru, slots, used). Counted: the table, each child and each reader hold one. */
-#ifndef KP_PROMPT_NODE_H
-#define KP_PROMPT_NODE_H
+#ifndef KP_PROMPT_CACHE_NODE_H
+#define KP_PROMPT_CACHE_NODE_H
 
 #include "base/list.h"
 #include "base/ref.h"

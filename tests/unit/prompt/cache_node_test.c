@@ -1,7 +1,7 @@
 /* Matching against the obvious way: what a line of nodes has in common with a text, whatever a hash said. And that a table whose hashes all meet gives
    nothing wrong, keeps its budget and its order. */
 #include "base/mem.h"
-#include "prompt/table.h"
+#include "prompt/cache_table.h"
 #include "tests/test.h"
 
 enum { TEXT = 400, LINE = 5 };

@@ -1,7 +1,7 @@
 /* DESIGN: chained hash tables of slots that lie in the nodes; how many chains there are is settled at the start by the bytes allowed. Which shard: by the first block's hash. Where
-   a text's known part ends is found by halving, see table.h. Nothing is compared, freed or copied under a lock. Lock: a leaf. Bytes are counted over all shards, and the
+   a text's known part ends is found by halving, see cache_table.h. Nothing is compared, freed or copied under a lock. Lock: a leaf. Bytes are counted over all shards, and the
    shard whose oldest node is the oldest gives it up (each shard tells its own in an atomic), so the order is that of one list, nearly. */
-#include "prompt/table.h"
+#include "prompt/cache_table.h"
 
 #include "base/mem.h"
 

@@ -1,6 +1,6 @@
 /* DESIGN: a node is one block of memory: the struct, then slots, ids, cuts, runs, text, scope. Matching goes from the node upwards, each node of the line giving the
    stretch up to where the next one begins; the common part ends within the lowest node, or the look-up's hash was wrong and nothing matches. */
-#include "prompt/node.h"
+#include "prompt/cache_node.h"
 
 #include "base/mem.h"
 
