@@ -10,6 +10,7 @@ include mk/oracle.mk
 include mk/gen.mk
 include mk/bench.mk
 include mk/vllm.mk
+include mk/kube.mk
 
 # Everything of a variant: programs, tests, fuzz targets, the tests' own programs.
 everything: all $(UNIT_BIN) $(FUZZ_BIN) $(TOOL_BIN) $(ORACLE_SRC:%.c=$(B)/%)
