@@ -33,7 +33,7 @@ class Chain:
     """Models `alone` (one engine, which fails) and `both` (that one and a good one) behind one gateway, or behind two."""
 
     def __init__(self, start, qwen3_path, directory, protocol, forwarded):
-        self.start, self.faults = start, directory / "faults"
+        self.start, self.faults, self.fault = start, directory / "faults", ""
         self.faults.write_text("")
         self.bad = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1, "--control", self.faults)
         self.good = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1)
@@ -56,8 +56,9 @@ class Chain:
     def wait(self):
         """Until every engine takes requests, and failures are forgotten."""
         self.faults.write_text("")
-        if self.bad.process.poll() is not None:
+        if self.fault.startswith("die"):
             self.bad.wait()
+            self.fault = ""
             self.bad = self.start(
                 Sim, *self.bad.options, port=self.bad.port, log=self.bad.events_file
             )
@@ -66,6 +67,7 @@ class Chain:
 
     def ask(self, model, fault, body):
         """The answer of a request that the failing engine has seen."""
+        self.fault = fault
         self.faults.write_text(f"{fault}\n" if fault else "")
         for _ in range(40):
             before = len(self.bad.events("start"))
