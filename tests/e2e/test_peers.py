@@ -189,7 +189,7 @@ class Room:
     def __init__(self):
         pair = f"kp{os.getpid()}h", f"kp{os.getpid()}t"
         self.name, self.here, self.there = f"kelpie{os.getpid()}", "10.213.77.1", "10.213.77.2"
-        self.wrapper = ("ip", "netns", "exec", self.name)
+        self.wrapper = ("nsenter", f"--net=/run/netns/{self.name}")  # `ip netns exec` mounts, which a chroot refuses
         ip = lambda *words: subprocess.run(["ip", *words], check=True, capture_output=True)
         ip("netns", "add", self.name)
         ip("link", "add", pair[0], "type", "veth", "peer", "name", pair[1], "netns", self.name)
