@@ -210,7 +210,7 @@ static void endpoint_table(struct kp_cli *cli, const json_t *status)
 static kp_str gateway_state(const json_t *g)
 {
 	if (!kp_at_bool(g, "connected")) {
-		return KP_S("Lost");
+		return kp_at_bool(g, "draining") ? KP_S("Ended") : KP_S("Lost");
 	}
 	if (json_object_get(g, "refused")) {
 		return KP_S("Refuses");

@@ -346,17 +346,24 @@ static void revision_cell(struct page *p, const struct kp_status_revision *r)
 	kp_buf_lit(p->out, "</td>");
 }
 
+/* One that said it drains before its stream ended has not been lost. */
+static kp_str gateway_word(const struct kp_status_gateway *g, const char **ret_mark)
+{
+	if (!g->is_connected) {
+		*ret_mark = g->is_draining ? "fair" : "bad";
+		return g->is_draining ? KP_S("ended") : KP_S("lost");
+	}
+	*ret_mark = g->is_current ? "good" : "fair";
+	return g->is_current ? KP_S("current") : KP_S("behind");
+}
+
 static void gateway_state(struct page *p, const struct kp_status_gateway *g)
 {
+	const char *class;
+	kp_str word = gateway_word(g, &class);
 	open_cell(p, NULL);
-	mark(p,
-		!g->is_connected ? "bad"
-		: g->is_current  ? "good"
-				 : "fair",
-		!g->is_connected ? KP_S("lost")
-		: g->is_current  ? KP_S("current")
-				 : KP_S("behind"));
-	if (g->is_draining) {
+	mark(p, class, word);
+	if (g->is_connected && g->is_draining) {
 		kp_buf_addc(p->out, ' ');
 		mark(p, "fair", KP_S("draining"));
 	}

@@ -29,8 +29,9 @@ def test_the_page_shows_what_happens(start, qwen3_path, browser, script):
     sim = start(Sim, "--vocab", QWEN3_TOKENS)
     text = manifest(engine("e", sim.port, path=qwen3_path))
     operator = start(Operator, text)
-    gateway = start(Gateway, None, "--control", f"127.0.0.1:{operator.port}", "--id", "gw-a",
-                    "--own", "default/e", "--peer-listen", "127.0.0.1:0")  # fmt: skip
+    control = ("--control", f"127.0.0.1:{operator.port}")
+    owning = lambda name: start(Gateway, None, *control, "--id", name, "--own", "default/e", "--peer-listen", "127.0.0.1:0")
+    gateway = owning("gw-a")
     page = Page(browser, script=script)
     url = f"http://127.0.0.1:{operator.admin}/"
     page.open(url)
@@ -54,5 +55,9 @@ def test_the_page_shows_what_happens(start, qwen3_path, browser, script):
         page.wait_text("spec.engine.type")
     operator.write_and_wait(text)
     gateway.stop()
-    shows("gateways", "gw-a", "default", "lost")
+    shows("gateways", "gw-a", "default", "ended")
+    gateway = owning("gw-b")
+    shows("gateways", "gw-b", "default", "current")
+    gateway.kill()
+    shows("gateways", "gw-b", "default", "lost")
     assert page.said == []
