@@ -12,6 +12,7 @@ enum { CONNECT_MS = 5000, LOOKAHEAD_BYTES = 1 << 20 };
 struct kp_rpc_client {
 	struct kp_rpc_side side;
 	char *address, *target, *method, *tls_dir, *server_name;
+	struct kp_rpc_files *files;
 };
 
 /* As gRPC wants it: a number is not looked up. Nor is "localhost": c-ares 1.18 leaks a few bytes at each
@@ -77,6 +78,17 @@ static grpc_channel *create_channel(struct kp_rpc_client *c, grpc_channel_creden
 	return grpc_channel_create(c->target, credentials, &args);
 }
 
+/* gRPC's words for a failed handshake name neither a file nor a certificate. */
+static char *about_tls(const struct kp_rpc_client *c)
+{
+	KP_AUTO(buf) struct kp_buf text;
+	kp_buf_init(&text, 16384);
+	if (c->tls_dir) {
+		kp_buf_printf(&text, " (TLS with `%s`, for `%s`)", c->tls_dir, c->server_name);
+	}
+	return kp_str_z(kp_buf_str(&text));
+}
+
 struct kp_rpc_stream *kp_rpc_client_open(
 	struct kp_rpc_client *c, const struct kp_rpc_stream_ops *ops, void *user)
 {
@@ -88,7 +100,8 @@ struct kp_rpc_stream *kp_rpc_client_open(
 	s->ops = *ops;
 	s->user = user;
 	s->peer = kp_xstrdup(c->address);
-	grpc_channel_credentials *credentials = kp_rpc_channel_credentials(&tls, &err);
+	s->tls = about_tls(c);
+	grpc_channel_credentials *credentials = kp_rpc_channel_credentials(&tls, &c->files, &err);
 	if (!credentials) {
 		kp_err_wrap(&err, "stream to `%s`", c->address);
 		s->status = err;
@@ -113,6 +126,7 @@ void kp_rpc_client_destroy(struct kp_rpc_client *c)
 	}
 	kp_assert_on(c->side.loop);
 	kp_rpc_side_fini(&c->side);
+	kp_rpc_files_destroy(c->files);
 	char **texts[] = { &c->address, &c->target, &c->method, &c->tls_dir, &c->server_name };
 	for (size_t i = 0; i < KP_LEN(texts); i++) {
 		kp_free(texts[i]);

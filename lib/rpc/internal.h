@@ -67,6 +67,8 @@ struct kp_rpc_stream {
 	grpc_call *call;       /* NULL: it could not be made */
 	grpc_channel *channel; /* of a client, this stream's own */
 	char *peer;
+	char *tls;       /* of a client, for its errors: " (TLS with `DIR`, for `NAME`)" */
+	bool has_answer; /* a message came */
 	/* Operations, and what they fill in. */
 	struct kp_rpc_op start, receive, send, finish, last;
 	unsigned n_under_way;
@@ -100,7 +102,10 @@ struct kp_rpc_watch; /* the files of a server: looked at for each connection */
 grpc_server_credentials *kp_rpc_server_credentials(
 	const struct kp_rpc_tls *tls, struct kp_rpc_watch **watch, struct kp_err *err) KP_MUST_USE;
 void kp_rpc_watch_destroy(struct kp_rpc_watch *w); /* NULL is fine */
+struct kp_rpc_files; /* of a client: the last that were good, so that it goes on with them */
+/* *files: NULL the first time; for kp_rpc_files_destroy. */
 grpc_channel_credentials *kp_rpc_channel_credentials(
-	const struct kp_rpc_tls *tls, struct kp_err *err) KP_MUST_USE;
+	const struct kp_rpc_tls *tls, struct kp_rpc_files **files, struct kp_err *err) KP_MUST_USE;
+void kp_rpc_files_destroy(struct kp_rpc_files *f); /* NULL is fine */
 
 #endif

@@ -12,7 +12,8 @@
    the stream with RESOURCE_EXHAUSTED, so a peer that does not read costs no memory without end.
 
    TLS: certificate, key and CA are read from files, again for each new connection, so that rotated ones
-   are taken; both sides must show a certificate of the CA. Without them: cleartext, and only loopback
+   are taken, and those that cannot be read, or do not belong together, leave the last good ones in
+   force; both sides must show a certificate of the CA. Without them: cleartext, and only loopback
    addresses and Unix sockets are accepted. */
 #ifndef KP_RPC_RPC_H
 #define KP_RPC_RPC_H

@@ -114,7 +114,9 @@ static void read_status(struct kp_rpc_stream *s)
 		enum kp_code code = s->code > 0 && s->code <= GRPC_STATUS_UNAUTHENTICATED
 					    ? (enum kp_code)s->code
 					    : KP_UNKNOWN;
-		kp_err_set(&err, code, "stream to `%s`: %.*s", peer,
+		/* Before it answers, it may be that one of the two does not take the other's certificate. */
+		bool is_told = code == KP_UNAVAILABLE && !s->has_answer;
+		kp_err_set(&err, code, "stream to `%s`%s: %.*s", peer, is_told ? s->tls : "",
 			(int)KP_MIN(GRPC_SLICE_LENGTH(s->details), (size_t)KP_ERR_MSG),
 			(const char *)GRPC_SLICE_START_PTR(s->details));
 	}
@@ -137,6 +139,7 @@ static void destroy(struct kp_rpc_stream *s)
 	grpc_metadata_array_destroy(&s->trailing);
 	grpc_slice_unref(s->details);
 	kp_free(&s->peer);
+	kp_free(&s->tls);
 	kp_mem_free(s);
 }
 
@@ -296,6 +299,7 @@ static void on_receive(struct kp_rpc_op *op, bool ok)
 	struct kp_rpc_stream *s = KP_CONTAINER(op, struct kp_rpc_stream, receive);
 	grpc_byte_buffer *b = s->received;
 	s->received = NULL;
+	s->has_answer = s->has_answer || b;
 	if (!b && s->is_server && !s->is_closing) {
 		wind_down(s); /* the client has no more to say, or is gone: `last` tells */
 	}

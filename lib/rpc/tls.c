@@ -2,7 +2,7 @@
    the completion queue for each connection that comes in, and once in the loop's before that thread is
    started: so what it remembers has one user at a time. It reads the three files again, and when they
    are not what they were gives them to gRPC, which keeps the old ones if they do not fit together (a
-   rotation half done). A client's are read for each stream.
+   rotation half done). A client's are read for each stream, and it keeps the last that were good itself.
 
    OpenSSL is asked first, through lib/net's contexts, because its errors name the file; gRPC's do not. */
 #include "rpc/internal.h"
@@ -72,18 +72,30 @@ static int files_check(struct files *f, bool is_server, struct kp_err *err)
 	return c ? 0 : -1;
 }
 
-/* --- server --- */
-
-struct kp_rpc_watch {
-	char *dir;
-	uint64_t seen; /* of the files' content */
-};
-
 static uint64_t signature(const struct files *f)
 {
 	return kp_hash(kp_buf_str(&f->cert)) + 3 * kp_hash(kp_buf_str(&f->key)) +
 	       5 * kp_hash(kp_buf_str(&f->ca));
 }
+
+/* Once for each reason: it is the same with each connection. */
+static void stays(uint64_t *said, const struct kp_err *why)
+{
+	uint64_t hash = kp_hash(kp_str_c(why->msg));
+	if (hash != *said) {
+		*said = hash;
+		kp_log(KP_LOG_WARN, "certificates of the control stream stay as they were",
+			kp_f_err(why));
+	}
+}
+
+/* --- server --- */
+
+struct kp_rpc_watch {
+	char *dir;
+	uint64_t seen; /* of the files' content */
+	uint64_t said;
+};
 
 static grpc_ssl_certificate_config_reload_status fetch(
 	void *user, grpc_ssl_server_certificate_config **ret)
@@ -94,13 +106,14 @@ static grpc_ssl_certificate_config_reload_status fetch(
 	grpc_ssl_certificate_config_reload_status status =
 		GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
 	files_init(&f, w->dir);
-	if (files_read(&f, &err) < 0) {
-		kp_log(KP_LOG_WARN, "certificates of the control port stay as they were",
-			kp_f_err(&err));
+	int r = files_read(&f, &err);
+	if (r < 0 || (signature(&f) != w->seen && (r = files_check(&f, true, &err)) < 0)) {
+		stays(&w->said, &err);
 	} else if (signature(&f) != w->seen) {
 		const grpc_ssl_pem_key_cert_pair pair = { kp_buf_cstr(&f.key),
 			kp_buf_cstr(&f.cert) };
 		w->seen = signature(&f);
+		w->said = 0;
 		*ret = grpc_ssl_server_certificate_config_create(kp_buf_cstr(&f.ca), &pair, 1);
 		status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 	}
@@ -139,19 +152,51 @@ void kp_rpc_watch_destroy(struct kp_rpc_watch *w)
 
 /* --- client --- */
 
-grpc_channel_credentials *kp_rpc_channel_credentials(
-	const struct kp_rpc_tls *tls, struct kp_err *err)
+struct kp_rpc_files {
+	struct files good; /* the last that could be read and belong together */
+	bool has_good;
+	uint64_t said;
+};
+
+static int refresh(struct kp_rpc_files *k, const char *dir, struct kp_err *err)
 {
 	struct files f;
-	grpc_channel_credentials *c = NULL;
+	files_init(&f, dir);
+	if (files_read(&f, err) < 0 || files_check(&f, false, err) < 0) {
+		files_fini(&f);
+		return -1;
+	}
+	if (k->has_good) {
+		files_fini(&k->good);
+	}
+	k->good = f;
+	k->has_good = true;
+	k->said = 0;
+	return 0;
+}
+
+grpc_channel_credentials *kp_rpc_channel_credentials(
+	const struct kp_rpc_tls *tls, struct kp_rpc_files **files, struct kp_err *err)
+{
 	if (!tls || !tls->dir) {
 		return grpc_insecure_credentials_create();
 	}
-	files_init(&f, tls->dir);
-	if (files_read(&f, err) == 0 && files_check(&f, false, err) == 0) {
-		grpc_ssl_pem_key_cert_pair pair = { kp_buf_cstr(&f.key), kp_buf_cstr(&f.cert) };
-		c = grpc_ssl_credentials_create(kp_buf_cstr(&f.ca), &pair, NULL, NULL);
+	struct kp_rpc_files *k = *files ? *files : kp_new(struct kp_rpc_files);
+	*files = k;
+	if (refresh(k, tls->dir, err) < 0) {
+		if (!k->has_good) {
+			return NULL;
+		}
+		stays(&k->said, err);
 	}
-	files_fini(&f);
-	return c;
+	grpc_ssl_pem_key_cert_pair pair = { kp_buf_cstr(&k->good.key), kp_buf_cstr(&k->good.cert) };
+	return grpc_ssl_credentials_create(kp_buf_cstr(&k->good.ca), &pair, NULL, NULL);
+}
+
+void kp_rpc_files_destroy(struct kp_rpc_files *k)
+{
+	if (k && k->has_good) {
+		files_fini(&k->good);
+	}
+	kp_mem_free(k);
 }

@@ -69,6 +69,10 @@ static void test_names(void **state)
 	assert_string_equal(attempt(&w, d.client, NULL, text), ""); /* the address */
 	attempt(&w, d.client, "other", text);
 	assert_non_null(strstr(text, "UNAVAILABLE"));
+	char want[200];
+	snprintf(want, sizeof(want), "stream to `%s` (TLS with `%s`, for `other`): ", w.address,
+		d.client);
+	assert_non_null(strstr(text, want));
 	assert_int_equal(w.n_accepted, 2);
 	world_end(&w);
 	dirs_remove(&d);
@@ -150,6 +154,48 @@ static void test_rotation(void **state)
 	dirs_remove(&d);
 }
 
+static bool greets(struct world *w, struct kp_rpc_client *c)
+{
+	struct end e = { .n_messages = 0 };
+	e.stream = kp_rpc_client_open(c, &end_ops, &e);
+	kp_rpc_stream_send(e.stream, KP_S("hello"));
+	assert_true(world_run(w, has_message, &e, 20));
+	bool greeted = e.n_messages == 1;
+	if (greeted) {
+		kp_rpc_stream_close(e.stream, NULL);
+		assert_true(world_run(w, is_closed, &e, 20));
+	}
+	return greeted;
+}
+
+/* A client goes on with what was good, too, and takes what is good again. */
+static void test_half_a_rotation_of_a_client(void **state)
+{
+	(void)state;
+	struct dirs d;
+	struct world w;
+	char path[128];
+	dirs_make(&d);
+	world_start(&w, "127.0.0.1:0", d.server, NULL);
+	w.echo = true;
+	struct kp_rpc_client *c = world_client(&w, d.client, "kelpie-operator", NULL);
+	assert_true(greets(&w, c));
+	EVP_PKEY *key = EVP_EC_gen("P-256");
+	save(d.client, "tls.key", NULL, key);
+	EVP_PKEY_free(key);
+	assert_true(greets(&w, c));
+	assert_string_equal(w.accepted[1]->names, "gw-a gw-a.example kelpie:pod:42 ");
+	snprintf(path, sizeof(path), "%s/ca.crt", d.client);
+	unlink(path);
+	assert_true(greets(&w, c));
+	certs_make(d.client, "DNS:gw-new", 3600, &ours, &ours);
+	assert_true(greets(&w, c));
+	assert_string_equal(w.accepted[3]->names, "gw-new ");
+	kp_rpc_client_destroy(c);
+	world_end(&w);
+	dirs_remove(&d);
+}
+
 static void test_bad_files(void **state)
 {
 	(void)state;
@@ -192,6 +238,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_rotation),
+		cmocka_unit_test(test_half_a_rotation_of_a_client),
 		cmocka_unit_test(test_bad_files),
 	};
 	return cmocka_run_group_tests(tests, make_authorities, free_authorities);
