@@ -3,12 +3,18 @@
 
 #include "base/macros.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+/* Below it some library would abort: gRPC and libuv make what they need at the start, and cannot without. */
+enum { FILES_MIN = 64 };
 
 /* A descriptor 0, 1 or 2 that is closed would be given to a socket, and the log written into it. */
 static void open_standard_files(void)
@@ -28,6 +34,11 @@ static void raise_file_limit(void)
 	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
 		r.rlim_cur = r.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &r);
+	}
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < FILES_MIN) {
+		fprintf(stderr, "%s: at most %llu descriptors (ulimit -n), %d are needed\n",
+			program_invocation_short_name, (unsigned long long)r.rlim_cur, FILES_MIN);
+		exit(1);
 	}
 }
 

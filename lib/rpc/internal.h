@@ -23,6 +23,7 @@ struct kp_rpc_side {
 	struct kp_loop *loop;
 	struct kp_rpc_limits limits; /* none is 0 */
 	grpc_completion_queue *queue;
+	grpc_channel *keeper;   /* never used, see side.c */
 	struct kp_mailbox *box; /* finished operations, for the loop */
 	struct uv_async_s *wake;
 	pthread_t thread;

@@ -2,12 +2,17 @@
    connections only while some thread does. It does nothing but to post what came back into a mailbox,
    which the loop drains; so all of the rest runs on the loop, and gRPC's calls are made from there.
 
-   The mailbox is our own, not the loop's: at the end it must be drained here and now. */
+   The mailbox is our own, not the loop's: at the end it must be drained here and now.
+
+   gRPC 1.51 makes its event engine (three descriptors and some threads) for the first channel or server
+   that needs it, and destroys it with the last; and where it can have no descriptor for it, it aborts the
+   process. So each side holds a channel that is never used: the engine is made at the start, and stays. */
 #include "rpc/internal.h"
 
 #include "net/addr.h"
 #include "obs/log.h"
 
+#include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
@@ -118,6 +123,9 @@ void kp_rpc_side_init(
 	gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
 	grpc_init();
 	side->queue = grpc_completion_queue_create_for_next(NULL);
+	grpc_channel_credentials *none = grpc_insecure_credentials_create();
+	side->keeper = grpc_channel_create("unix:/dev/null", none, NULL);
+	grpc_channel_credentials_release(none);
 }
 
 void kp_rpc_side_run(struct kp_rpc_side *side)
@@ -143,6 +151,7 @@ void kp_rpc_side_fini(struct kp_rpc_side *side)
 	kp_mailbox_destroy(side->box); /* runs what is in it */
 	KP_BUG_ON(!kp_list_empty(&side->streams));
 	grpc_completion_queue_destroy(side->queue);
+	grpc_channel_destroy(side->keeper);
 	uv_close((uv_handle_t *)side->wake, free_wake);
 	grpc_shutdown_blocking();
 }

@@ -4,9 +4,9 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import socket
 import stat
-import time
 import time
 
 import pytest
@@ -239,6 +239,36 @@ def test_strangers_at_the_peer_port_take_only_their_share(start, sims, qwen3_pat
         stack.callback(operator.stop)
         wait_until(lambda: acked(operator, "gw-a"), "the operator reaches it")
         assert [call(gateway.port, COMPLETIONS, BODY).status for _ in range(20)] == [200] * 20
+
+
+@contextlib.contextmanager
+def no_descriptor_left(program):
+    before = resource.prlimit(program.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(program.process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    yield
+    resource.prlimit(program.process.pid, resource.RLIMIT_NOFILE, before)
+
+
+def test_descriptors_that_run_out(start, sims, qwen3_path):
+    """Neither program ends of it: what is open goes on, and what could not be opened is tried again."""
+    operator = start(Operator, manifest(engine("e", sims[0].port, path=qwen3_path)))
+    a = controlled(start, operator, "gw-a", own=["default/e"])
+    assert call(a.port, COMPLETIONS, BODY).status == 200
+    with no_descriptor_left(operator):
+        b = controlled(start, operator, "gw-b", ready=False)
+        time.sleep(3)  # it is refused, and the operator has tried to listen anew
+        assert a.metric("kelpie_operator_connected") == 1 and "[+]operator" not in b.ask("/readyz?verbose")[1]
+    b.wait_ready()
+    with no_descriptor_left(a):
+        operator.kill()
+        a.wait_for("no operator, going on without.*Too many open files")
+    operator = operator.again()
+    try:
+        for g in (a, b):
+            wait_until(lambda g=g: g.metric("kelpie_operator_connected") == 1, "it is back")
+            assert call(g.port, COMPLETIONS, BODY).status == 200
+    finally:
+        operator.stop()
 
 
 @pytest.mark.parametrize("damage", ["a file", "cut short", "other bytes", "full"])

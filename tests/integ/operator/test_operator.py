@@ -241,6 +241,13 @@ def test_a_start_with_bad_manifests_or_options_fails(tmp_path):
 # --- gateways come and go ---------------------------------------------------------------------------------------------------
 
 
+def test_too_few_descriptors(tmp_path):
+    for program in ("kelpie-operator", "kelpie-sidecar"):
+        done = subprocess.run(["prlimit", "--nofile=63:63", programs.BUILD / "bin" / program, "--manifests", tmp_path], capture_output=True, text=True,
+                              timeout=PATIENCE)
+        assert (done.returncode, done.stderr) == (1, f"{program}: at most 63 descriptors (ulimit -n), 64 are needed\n")
+
+
 def test_two_gateways_of_one_id(run, join):
     operator = run(TWO)
     old = join(operator, "twin", own=["default/e"])
