@@ -4,6 +4,11 @@
    HEAD is answered 405 and the connection closed; an upgrade to anything but the feed's WebSocket
    is refused, so that its HTTP/2 is not reached either.
 
+   Connections: those that are not feeds stand in a list, by when they last did something. When all but an
+   eighth of what there may be are taken, each new one ends the one at its head, so that whoever sends a
+   request is answered at once, however many others send none, or do not take their answers. When answers that
+   were not taken yet are too large together, those of whom did nothing for longest are dropped in the same way.
+
    The feed: a publisher leaves its text in `pending`, under the mutex, and wakes the thread; the
    thread takes it, makes it the current one and asks for a writable callback of every client. Each
    client knows the number of the last text it was sent. libwebsockets copies what a socket does not
@@ -26,6 +31,7 @@
 
 enum {
 	MAX_ANSWER = 16 << 20,
+	MAX_ANSWERS = 128 << 20, /* that were not taken yet */
 	WRITE_BYTES = 32 << 10,
 	MAX_HEAD = 4096, /* of one request: lws refuses what is longer */
 	PING_S = 20,     /* a feed client that says nothing for so long is asked, */
@@ -41,6 +47,12 @@ struct session { /* lws zeroes it at connection */
 	struct lws *wsi;
 };
 
+struct connection {          /* its wsi's opaque data */
+	struct kp_list link; /* in kp_admin.connections; not in it: a feed's, or being closed */
+	struct lws *wsi;
+	size_t held; /* bytes of its answer */
+};
+
 struct kp_admin {
 	struct kp_admin_opts opts;
 	struct lws_context *context;
@@ -49,7 +61,11 @@ struct kp_admin {
 	atomic_bool stopping;
 	bool is_running;
 
-	struct kp_list clients; /* the thread's */
+	/* The thread's. */
+	struct kp_list connections; /* who did nothing for longest first */
+	unsigned n_connections, max_connections;
+	size_t held; /* of those in the list */
+	struct kp_list clients;
 	size_t n_clients;
 	struct kp_buf current; /* LWS_PRE bytes, then the text */
 	uint64_t number;       /* of the current text; 0: none yet */
@@ -96,6 +112,67 @@ struct kp_admin_answer kp_admin_version(
 	kp_json_w_str(out, kp_str_c(kp_commit()));
 	kp_buf_addc(out, '}');
 	return (struct kp_admin_answer){ .status = 200, .type = "application/json" };
+}
+
+/* --- connections -------------------------------------------------------------------------------- */
+
+static void unlist(struct kp_admin *a, struct connection *c)
+{
+	if (kp_list_linked(&c->link)) {
+		kp_list_del(&c->link);
+		a->n_connections--;
+		a->held -= c->held;
+	}
+}
+
+static void list_last(struct kp_admin *a, struct connection *c)
+{
+	kp_list_push(&a->connections, &c->link);
+	a->n_connections++;
+	a->held += c->held;
+}
+
+static void end_oldest(struct kp_admin *a)
+{
+	struct connection *c = KP_CONTAINER(a->connections.next, struct connection, link);
+	unlist(a, c);
+	lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
+static void on_connection(struct kp_admin *a, struct lws *wsi)
+{
+	struct connection *c = kp_new(struct connection);
+	c->wsi = wsi;
+	lws_set_opaque_user_data(wsi, c);
+	list_last(a, c);
+	if (a->n_connections >
+		a->max_connections - a->max_connections / 8 - (unsigned)a->n_clients) {
+		end_oldest(a);
+	}
+}
+
+/* It did something, and holds so much of its answer now. */
+static void on_progress(struct kp_admin *a, struct lws *wsi, size_t held)
+{
+	struct connection *c = lws_get_opaque_user_data(wsi);
+	if (c && kp_list_linked(&c->link)) {
+		unlist(a, c);
+		c->held = held;
+		list_last(a, c);
+	}
+	while (a->held > MAX_ANSWERS) {
+		end_oldest(a);
+	}
+}
+
+static void on_disconnection(struct kp_admin *a, struct lws *wsi)
+{
+	struct connection *c = lws_get_opaque_user_data(wsi);
+	if (c) {
+		unlist(a, c);
+		lws_set_opaque_user_data(wsi, NULL);
+		kp_mem_free(c);
+	}
 }
 
 /* --- requests ----------------------------------------------------------------------------------- */
@@ -311,9 +388,10 @@ static int check_upgrade(struct kp_admin *a, struct lws *wsi, const char *to, st
 		return kp_err_set(err, KP_PERMISSION_DENIED,
 			"open `%s`: the page's origin is not this server", a->opts.feed_path);
 	}
-	if (a->n_clients == KP_ADMIN_MAX_FEED_CLIENTS) {
-		return kp_err_set(err, KP_UNAVAILABLE, "open `%s`: %d clients follow it already",
-			a->opts.feed_path, KP_ADMIN_MAX_FEED_CLIENTS);
+	if (a->n_clients >=
+		KP_MIN((size_t)KP_ADMIN_MAX_FEED_CLIENTS, (size_t)a->max_connections / 4)) {
+		return kp_err_set(err, KP_UNAVAILABLE, "open `%s`: %zu clients follow it already",
+			a->opts.feed_path, a->n_clients);
 	}
 	return 0;
 }
@@ -329,6 +407,8 @@ static void on_feed_open(struct kp_admin *a, struct lws *wsi, struct session *s)
 {
 	s->wsi = wsi;
 	s->seen = 0;
+	unlist(a,
+		lws_get_opaque_user_data(wsi)); /* there are few, and they may be quiet for long */
 	kp_list_push(&a->clients, &s->feed);
 	a->n_clients++;
 	if (a->number) {
@@ -413,13 +493,19 @@ static int on_lws(
 	struct session *s = user;
 	int r = 0;
 	(void)len;
-	if (reason == LWS_CALLBACK_HTTP) {
+	if (reason == LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED) {
+		on_connection(a, wsi);
+	} else if (reason == LWS_CALLBACK_WSI_DESTROY) {
+		on_disconnection(a, wsi);
+	} else if (reason == LWS_CALLBACK_HTTP) {
 		if (s->has_body) {
 			kp_buf_fini(&s->body);
 		}
 		r = on_request(a, wsi, s);
+		on_progress(a, wsi, s->body.cap);
 	} else if (reason == LWS_CALLBACK_HTTP_WRITEABLE) {
-		r = s && s->has_body ? on_writable(wsi, s) : -1;
+		on_progress(a, wsi, s ? s->body.cap : 0);
+		r = s && s->has_body ? on_writable(wsi, s) : -1; /* s may be gone */
 	} else if (reason == LWS_CALLBACK_HTTP_CONFIRM_UPGRADE) {
 		r = on_upgrade(a, wsi, in);
 	} else if (reason == LWS_CALLBACK_ESTABLISHED) {
@@ -433,6 +519,7 @@ static int on_lws(
 		r = -1; /* nothing here takes a body or a message */
 	} else if (reason == LWS_CALLBACK_CLOSED_HTTP || reason == LWS_CALLBACK_CLOSED ||
 		   reason == LWS_CALLBACK_HTTP_DROP_PROTOCOL) {
+		on_progress(a, wsi, 0);
 		on_closed(a, s);
 	}
 	return r;
@@ -478,6 +565,7 @@ static unsigned max_connections(void)
 static int listen_on(struct kp_admin *a, const struct kp_addr *addr)
 {
 	bool has_ipv6 = kp_str_find_char(kp_str_c(addr->host), ':') >= 0;
+	a->max_connections = max_connections();
 	struct lws_context_creation_info info = { .port = CONTEXT_PORT_NO_LISTEN,
 		.protocols = protocols,
 		.user = a,
@@ -486,7 +574,7 @@ static int listen_on(struct kp_admin *a, const struct kp_addr *addr)
 		.timeout_secs = 15,
 		.keepalive_timeout = 60,
 		.max_http_header_data = MAX_HEAD,
-		.fd_limit_per_thread = max_connections(),
+		.fd_limit_per_thread = a->max_connections,
 		.retry_and_idle_policy = &idle,
 		.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
 			   (has_ipv6 ? 0 : LWS_SERVER_OPTION_DISABLE_IPV6) };
@@ -509,6 +597,7 @@ int kp_admin_start(const struct kp_admin_opts *opts, struct kp_admin **ret, stru
 	}
 	struct kp_admin *a = kp_new(struct kp_admin);
 	a->opts = *opts;
+	kp_list_init(&a->connections);
 	kp_list_init(&a->clients);
 	pthread_mutex_init(&a->mutex, NULL);
 	if (listen_on(a, &addr)) {

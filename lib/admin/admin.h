@@ -2,9 +2,9 @@
    in a thread of its own, so that it answers while every loop is busy. Plain HTTP/1.1, GET and HEAD,
    no bodies; keep it off the public network. Errors are JSON (json/write.h).
 
-   Limits: path and query together 4 KiB of header, KP_ADMIN_MAX_ARGS parameters, answers of 16 MiB,
-   KP_ADMIN_MAX_CONNECTIONS connections, or an eighth of the descriptors (more wait in the kernel's queue), 15 s for a request's head,
-   60 s between requests.
+   Limits: path and query together 4 KiB of header, KP_ADMIN_MAX_ARGS parameters, answers of 16 MiB, 128 MiB of those that were not taken yet,
+   KP_ADMIN_MAX_CONNECTIONS connections, or an eighth of the descriptors (a new one ends the one that did nothing for
+   longest, feeds aside), 15 s for a request's head, 60 s between requests.
 
    The feed: a WebSocket on one path that shows the latest text and then each change. A text that is
    replaced before a client took it is skipped, so a slow client costs no memory and sees the newest.
