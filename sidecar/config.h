@@ -19,6 +19,8 @@ struct kp_config {
 	const char *peer_listen, *advertise; /* NULL: none, as peer_listen */
 	const char *tls_dir;   /* tls.crt, tls.key, ca.crt for control and peers; NULL: cleartext */
 	const char *state_dir; /* of the last good program; NULL: not kept */
+	const char *
+		cache_dir; /* of images of tokenizers; NULL: `tokenizers` in state_dir, if there is one */
 	uint32_t locality_margin; /* a farther engine is taken when it runs this many fewer */
 	struct kp_strings listen; /* the i-th is rank i; none: 127.0.0.1 and the target ports of the
 				     pool the gateway owns */

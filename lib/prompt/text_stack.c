@@ -121,24 +121,29 @@ static struct kp_text_stack *stack_new(void)
 	return s;
 }
 
-int kp_text_stack_from_zip(kp_str zip, struct kp_text_stack **ret, struct kp_err *err)
+int kp_text_stack_from_tokenizer(
+	struct kp_tokenizer *t, struct kp_text_stack **ret, struct kp_err *err)
 {
 	struct kp_text_stack *s = stack_new();
-	if (kp_tokenizer_from_zip(zip, &s->tokenizer, err) || finish(s, ret, err)) {
+	s->tokenizer = t;
+	if (finish(s, ret, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}
 	return 0;
 }
 
+int kp_text_stack_from_zip(kp_str zip, struct kp_text_stack **ret, struct kp_err *err)
+{
+	struct kp_tokenizer *t;
+	return kp_tokenizer_from_zip(zip, &t, err) ? -1 : kp_text_stack_from_tokenizer(t, ret, err);
+}
+
 int kp_text_stack_from_path(const char *path, struct kp_text_stack **ret, struct kp_err *err)
 {
-	struct kp_text_stack *s = stack_new();
-	if (kp_tokenizer_from_path(path, &s->tokenizer, err) || finish(s, ret, err)) {
-		kp_text_stack_unref(s);
-		return -1;
-	}
-	return 0;
+	struct kp_tokenizer *t;
+	return kp_tokenizer_from_path(path, &t, err) ? -1
+						     : kp_text_stack_from_tokenizer(t, ret, err);
 }
 
 int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,

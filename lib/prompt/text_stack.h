@@ -24,6 +24,9 @@ struct kp_text_stack {
 int kp_text_stack_from_zip(kp_str zip, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
 int kp_text_stack_from_path(
 	const char *path, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
+/* Of a tokenizer that is there already; it is taken over, also on failure. */
+int kp_text_stack_from_tokenizer(
+	struct kp_tokenizer *t, struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
 /* The same model with another chat template. Up to a second of computing for a bad one; errors as kp_template_compile. Any thread. */
 int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,
 	struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;

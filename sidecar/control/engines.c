@@ -17,6 +17,7 @@
 #include "base/vec.h"
 #include "obs/log.h"
 #include "sidecar/control/dial.h"
+#include "sidecar/control/texts.h"
 #include "sidecar/gwloop.h"
 
 #include <stdio.h>
@@ -75,6 +76,7 @@ struct kp_engines {
 	struct kp_rng rng;
 	struct kp_defer let_go;
 	struct kp_timer leave; /* of the next endpoint that must go */
+	struct kp_texts *texts;
 };
 
 static void let_go(struct kp_engines *es);
@@ -224,7 +226,7 @@ static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
 	if (!e->text || hash != e->zip_hash) {
 		struct kp_text_stack *text;
 		struct kp_err err;
-		if (kp_text_stack_from_zip(zip, &text, &err)) {
+		if (kp_texts_load(e->owner->texts, NULL, zip, &text, &err)) {
 			if (!e->text) {
 				text_failed(e, &err);
 			}
@@ -519,7 +521,7 @@ static void load_path(struct engine *e)
 	struct kp_text_stack *text;
 	struct kp_err err;
 	if (e->path && !e->text) {
-		if (kp_text_stack_from_path(e->path, &text, &err)) {
+		if (kp_texts_load(e->owner->texts, e->path, KP_STR_NULL, &text, &err)) {
 			text_failed(e, &err);
 		} else {
 			take_text(e, text);
@@ -582,6 +584,7 @@ struct kp_engines *kp_engines_create(
 	es->loop = loop;
 	es->changed = changed;
 	es->arg = arg;
+	es->texts = kp_texts_create(g);
 	return es;
 }
 
@@ -597,6 +600,7 @@ void kp_engines_destroy(struct kp_engines *es)
 	}
 	kp_vec_fini(&es->engines);
 	kp_peer_tls_unref(&es->peer_tls);
+	kp_texts_destroy(es->texts);
 	kp_mem_free(es);
 }
 
