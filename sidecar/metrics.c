@@ -26,9 +26,11 @@ void kp_metrics_refused(struct kp_gateway *g, const char *api, int http_status)
 	count(g, api, KP_S(""), http_status);
 }
 
-/* Tokens of the prompts that were made for it, by where they came from. */
+/* Tokens of the prompts that were made for it, by where they came from, and what that took. */
 static void count_prompts(struct kp_gateway *g, const struct kp_flow *f)
 {
+	static const double bounds[] = { 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2,
+		5e-2, 0.1, 1 };
 	const struct kp_prompt_use use = kp_flow_prompt_use(f);
 	const struct {
 		const char *from;
@@ -45,6 +47,13 @@ static void count_prompts(struct kp_gateway *g, const struct kp_flow *f)
 					labels, 2),
 				parts[i].n);
 		}
+	}
+	if (f->prompt_ns) {
+		const struct kp_label model = { "model", kp_str_c(f->model->name) };
+		kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_tokenize_seconds",
+					     "Rendering and tokenizing the prompts of a request.",
+					     bounds, KP_LEN(bounds), &model, 1),
+			(double)f->prompt_ns / 1e9);
 	}
 }
 

@@ -49,8 +49,8 @@ struct kp_turn {
 
 	struct kp_sampling sampling;
 	bool stream, include_usage;
-	bool return_token_strs; /* tokenize */
-	bool want_logprobs;     /* sampling.logprobs alternatives are shown too */
+	bool return_token_strs, explain; /* tokenize */
+	bool want_logprobs;              /* sampling.logprobs alternatives are shown too */
 };
 
 #endif

@@ -1,12 +1,15 @@
-/* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM): flows that need no
-   engine. Their last stage answers: the ids of the prompt, or the text of the ids. */
+/* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM, whose bodies and answers they share): flows that need no
+   engine. Their last stage answers: the ids of the prompt, or the text of the ids. `explain` is ours. */
 #include "json/write.h"
 #include "prompt/messages.h"
+#include "prompt/tools.h"
 #include "sidecar/errors.h"
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
 #include "sidecar/api/prompts.h"
 #include "sidecar/flow/flow.h"
+#include "sidecar/gwloop.h"
+#include "token/pieces.h"
 
 #include <stdio.h>
 
@@ -16,7 +19,7 @@ struct ask {
 	struct kp_json j;
 	struct kp_turn *turn;
 	struct kp_prompt *prompt;
-	bool has_prompt, has_messages, has_tokens, has_add_special;
+	bool has_prompt, has_messages, has_tokens, has_add_special, has_generation_prompt;
 };
 
 static int read_tokens(struct ask *a, struct kp_err *err)
@@ -34,6 +37,44 @@ static int unknown(struct ask *a, struct kp_err *err)
 	kp_json_fail(&a->j, err, "unknown parameter");
 	err->reason = "unknown_parameter";
 	return -1;
+}
+
+/* What only a chat has. 1: it was none of these. */
+static int read_chat_member(struct ask *a, kp_str name, struct kp_err *err)
+{
+	struct kp_turn *t = a->turn;
+	if (kp_str_eq(name, KP_S("add_generation_prompt"))) {
+		a->has_generation_prompt = true;
+		return kp_json_bool(&a->j, &t->chat.add_generation_prompt, err);
+	}
+	if (kp_str_eq(name, KP_S("continue_final_message"))) {
+		return kp_json_bool(&a->j, &t->chat.continue_final_message, err);
+	}
+	if (kp_str_eq(name, KP_S("chat_template"))) {
+		return kp_json_string(&a->j, &t->chat.template_source, err);
+	}
+	if (kp_str_eq(name, KP_S("chat_template_kwargs"))) {
+		return kp_params_kwargs(&a->j, t, err);
+	}
+	if (kp_str_eq(name, KP_S("reasoning_effort"))) {
+		return kp_json_string(&a->j, &t->chat.reasoning_effort, err);
+	}
+	if (kp_str_eq(name, KP_S("documents"))) {
+		return kp_params_documents(&a->j, t, err);
+	}
+	if (kp_str_eq(name, KP_S("tools"))) {
+		return kp_tools_read(&a->j, t, err);
+	}
+	if (kp_str_eq(name, KP_S("tool_choice"))) {
+		return kp_tool_choice_read(&a->j, t, err);
+	}
+	if (kp_str_eq(name, KP_S("mm_processor_kwargs")) ||
+		kp_str_eq(name, KP_S("media_io_kwargs"))) {
+		kp_json_fail(&a->j, err, "messages are text only");
+		err->reason = "unsupported_parameter";
+		return -1;
+	}
+	return 1;
 }
 
 static int read_tokenize_member(struct ask *a, kp_str name, struct kp_err *err)
@@ -57,16 +98,11 @@ static int read_tokenize_member(struct ask *a, kp_str name, struct kp_err *err)
 	if (kp_str_eq(name, KP_S("return_token_strs"))) {
 		return kp_json_bool(&a->j, &t->return_token_strs, err);
 	}
-	if (kp_str_eq(name, KP_S("add_generation_prompt"))) {
-		return kp_json_bool(&a->j, &t->chat.add_generation_prompt, err);
+	if (kp_str_eq(name, KP_S("explain"))) {
+		return kp_json_bool(&a->j, &t->explain, err);
 	}
-	if (kp_str_eq(name, KP_S("continue_final_message"))) {
-		return kp_json_bool(&a->j, &t->chat.continue_final_message, err);
-	}
-	if (kp_str_eq(name, KP_S("chat_template_kwargs"))) {
-		return kp_params_kwargs(&a->j, t, err);
-	}
-	return unknown(a, err);
+	int r = read_chat_member(a, name, err);
+	return r > 0 ? unknown(a, err) : r;
 }
 
 static int read_detokenize_member(struct ask *a, kp_str name, struct kp_err *err)
@@ -100,7 +136,7 @@ static int read_members(struct ask *a, kp_str body, struct kp_turn *turn,
 	if (more < 0 || kp_json_end(&a->j, err)) {
 		return -1;
 	}
-	return turn->model.p ? 0 : kp_err_param(err, "model", "`model`: missing");
+	return 0;
 }
 
 static int read_tokenize(kp_str body, struct kp_turn *turn, struct kp_err *err)
@@ -118,7 +154,15 @@ static int read_tokenize(kp_str body, struct kp_turn *turn, struct kp_err *err)
 	if (!a.has_add_special) {
 		turn->add_special_tokens = a.has_prompt;
 	}
+	if (turn->chat.tool_choice == KP_TOOL_CHOICE_AUTO && turn->chat.tools.n == 0) {
+		return kp_err_param(
+			err, "tool_choice", "`tool_choice`: only `none` goes without `tools`");
+	}
 	if (turn->chat.continue_final_message) {
+		if (a.has_generation_prompt && turn->chat.add_generation_prompt) {
+			return kp_err_param(err, "continue_final_message",
+				"`continue_final_message`: excludes `add_generation_prompt`");
+		}
 		turn->chat.add_generation_prompt = false;
 	}
 	return 0;
@@ -133,8 +177,47 @@ static int read_detokenize(kp_str body, struct kp_turn *turn, struct kp_err *err
 	return a.has_tokens ? 0 : kp_err_param(err, "tokens", "`tokens`: missing");
 }
 
+/* As kp_stage_resolve; without a model's name it is the only one, if there is only one. */
+static enum kp_step resolve(struct kp_flow *f, struct kp_err *err)
+{
+	const struct kp_snapshot *s = f->l->snapshot;
+	size_t n = 0;
+	if (f->turn.model.p) {
+		return kp_stage_resolve(f, err);
+	}
+	f->turn.model = KP_S("");
+	for (size_t i = 0; s && i < s->n_models; i++) {
+		if (!s->models[i].is_alias) {
+			n++;
+			f->turn.model = kp_str_c(s->models[i].name);
+		}
+	}
+	if (n > 1) {
+		f->turn.model = KP_S("");
+		kp_err_param(err, "model", "`model`: missing, and this gateway serves %zu", n);
+		return KP_STEP_FAIL;
+	}
+	return kp_stage_resolve(f, err);
+}
+
+static void put_token_strs(
+	struct kp_buf *out, const struct kp_tokenizer *t, const struct kp_ids *ids)
+{
+	KP_AUTO(buf) struct kp_buf written;
+	kp_buf_init(&written, 1 << 20);
+	kp_buf_lit(out, ",\"token_strs\":[");
+	for (size_t i = 0; i < ids->n; i++) {
+		kp_buf_reset(&written);
+		kp_token_written(t, ids->p[i], &written);
+		kp_buf_addz(out, i ? "," : "");
+		kp_json_w_str(out, kp_buf_str(&written));
+	}
+	kp_buf_addc(out, ']');
+}
+
 static void put_tokens(struct kp_buf *out, const struct kp_flow *f)
 {
+	const struct kp_tokenizer *t = f->revision->text->tokenizer;
 	const struct kp_ids *ids = &f->prompts[0].ids;
 	kp_buf_printf(out, "{\"count\":%zu,\"max_model_len\":", ids->n);
 	if (f->revision->max_context) {
@@ -144,18 +227,25 @@ static void put_tokens(struct kp_buf *out, const struct kp_flow *f)
 	}
 	kp_buf_lit(out, ",\"tokens\":[");
 	for (size_t i = 0; i < ids->n; i++) {
-		if (i) {
-			kp_buf_addc(out, ',');
-		}
+		kp_buf_addz(out, i ? "," : "");
 		kp_buf_u64(out, ids->p[i]);
 	}
-	kp_buf_lit(out, "],\"token_strs\":");
-	for (size_t i = 0; f->turn.return_token_strs && i < ids->n; i++) {
-		kp_buf_addc(out, i ? ',' : '[');
-		kp_json_w_str(
-			out, kp_tokenizer_token_bytes(f->revision->text->tokenizer, ids->p[i]));
+	kp_buf_addc(out, ']');
+	if (f->turn.return_token_strs) {
+		put_token_strs(out, t, ids);
+	} else {
+		kp_buf_lit(out, ",\"token_strs\":null");
 	}
-	kp_buf_addz(out, !f->turn.return_token_strs ? "null}" : ids->n ? "]}" : "[]}");
+	if (f->turn.explain) {
+		kp_buf_lit(out, ",\"explain\":{\"tokenizer\":");
+		kp_json_w_str(out, f->revision->text->info->kind);
+		kp_buf_printf(out,
+			",\"bytes\":%zu,\"seconds\":%.9f,\"pieces\":", f->prompts[0].text.s.n,
+			(double)f->prompt_ns / 1e9);
+		kp_token_pieces(t, &f->prompts[0].text, ids->p, ids->n, out);
+		kp_buf_addc(out, '}');
+	}
+	kp_buf_addc(out, '}');
 }
 
 static enum kp_step reply(struct kp_flow *f, const struct kp_buf *out, struct kp_err *err)
@@ -196,10 +286,10 @@ static enum kp_step answer_text(struct kp_flow *f, struct kp_err *err)
 }
 
 static const struct kp_stage tokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", kp_stage_resolve }, { "prompt", kp_stage_prompt }, { "answer", answer_tokens },
+	{ "resolve", resolve }, { "prompt", kp_stage_prompt }, { "answer", answer_tokens },
 	{ NULL, NULL } };
 static const struct kp_stage detokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", kp_stage_resolve }, { "answer", answer_text }, { NULL, NULL } };
+	{ "resolve", resolve }, { "answer", answer_text }, { NULL, NULL } };
 static const struct kp_flow_api tokenize = { "tokenize", "tok-", KP_TURN_NONE, read_tokenize,
 	tokenize_stages, NULL, NULL };
 static const struct kp_flow_api detokenize = { "detokenize", "detok-", KP_TURN_NONE,

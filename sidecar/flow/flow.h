@@ -99,6 +99,7 @@ struct kp_flow {
 	struct kp_timer timer; /* keep-alive comments and the deadline */
 	int64_t first_ns;      /* first byte of the answer's content, 0 not yet */
 	int64_t active_ns;     /* last bytes sent */
+	int64_t prompt_ns;     /* that rendering and tokenizing took */
 	uint32_t completion_tokens;
 	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;

@@ -163,9 +163,17 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, str
 	return 0;
 }
 
+static int time_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
+{
+	int64_t begin_ns = kp_now_ns();
+	int r = make_prompts(f, scratch, err);
+	f->prompt_ns = kp_now_ns() - begin_ns;
+	return r;
+}
+
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err)
 {
-	return kp_flow_work(f, make_prompts, err);
+	return kp_flow_work(f, time_prompts, err);
 }
 
 /* Does the prompt with what may be generated fit into the model's context? */

@@ -77,8 +77,8 @@ def test_every_parameter():
 def test_every_parameter_of_tokenize_and_detokenize():
     code = (ROOT / "sidecar/api/tokenize.c").read_text()
     text = section("docs/api-openai.md", "## Tokenize and detokenize")
-    for path in ("tokenize", "detokenize"):
-        function = re.search(rf"^static int read_{path}_member\(.*?^\}}", code, flags=re.M | re.S)[0]
+    for path, readers in (("tokenize", "tokenize|chat"), ("detokenize", "detokenize")):
+        function = "".join(re.findall(rf"^static int read_(?:{readers})_member\(.*?^\}}", code, flags=re.M | re.S))
         table = text.partition(f"| `/v1/{path}` |")[2].partition("\n\n")[0]
         written = [name for row in rows("||\n" + table) for name in names(row[0])]
         assert sorted(written) == sorted(re.findall(r'kp_str_eq\(name, KP_S\("(\w+)"\)\)', function))

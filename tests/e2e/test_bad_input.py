@@ -292,7 +292,6 @@ def test_what_does_not_go_together(gateway):
         (CHAT, {"model": "m"}, "messages"),
         (CHAT, {"model": "m", "messages": None}, "messages"),
         (COMPLETIONS, {"model": "m"}, "prompt"),
-        ("/v1/tokenize", {"prompt": "x"}, "model"),
         ("/v1/tokenize", {"model": "m"}, "prompt"),
         ("/v1/tokenize", {"model": "m", "prompt": "x", "messages": CHAT_BODY["messages"]}, "messages"),
         ("/v1/detokenize", {"model": "m"}, "tokens"),

@@ -640,7 +640,7 @@ def test_tokenize_and_back(gateway, qwen3):
     answer = call(
         gateway.port, "/v1/tokenize", {"model": "m", "prompt": "é🚀", "return_token_strs": True}
     ).json()
-    assert answer["token_strs"] == [shown(qwen3.token_bytes(t)) for t in answer["tokens"]]
+    assert answer["token_strs"] == qwen3.fast.convert_ids_to_tokens(answer["tokens"])
 
 
 def test_names_and_nulls(gateway):
