@@ -3,26 +3,48 @@
 
 #include <stdlib.h>
 
+enum { STATUS = 1, EXPLAIN = 2, TOKENIZE = 4, DETOKENIZE = 8, TEXT = TOKENIZE | DETOKENIZE };
+
 struct option {
 	const char *name;
-	char letter;      /* "-o"; 0: none */
-	const char *only; /* the command that has it; NULL: every one that asks a server */
-	size_t offset;    /* of a const char * in struct given */
+	char letter;   /* "-o"; 0: none */
+	bool is_flag;  /* it takes no value */
+	unsigned of;   /* the commands that have it */
+	size_t offset; /* of a const char * in struct given */
 };
 struct given {
-	const char *output, *server, *gateway;
+	const char *output, *server, *gateway, *path, *model, *file, *explain, *no_special;
 };
+#define AT(member) offsetof(struct given, member)
 static const struct option options[] = {
-	{ "--output", 'o', NULL, offsetof(struct given, output) },
-	{ "--server", 's', NULL, offsetof(struct given, server) },
-	{ "--gateway", 0, "explain", offsetof(struct given, gateway) },
+	{ "--output", 'o', false, STATUS | EXPLAIN | TEXT, AT(output) },
+	{ "--server", 's', false, STATUS | EXPLAIN, AT(server) },
+	{ "--gateway", 0, false, EXPLAIN | TEXT, AT(gateway) },
+	{ "--path", 0, false, TEXT, AT(path) },
+	{ "--model", 'm', false, TEXT, AT(model) },
+	{ "--file", 'f', false, TEXT, AT(file) },
+	{ "--explain", 0, true, TOKENIZE, AT(explain) },
+	{ "--no-special-tokens", 0, true, TOKENIZE, AT(no_special) },
 };
 
 static const struct {
 	const char *name, *operand; /* operand: NULL: it takes none */
-	bool asks;
-} commands[] = { { "status", NULL, true }, { "explain", "MODEL or REQUEST-ID", true },
-	{ "version", NULL, false }, { "help", NULL, false } };
+	unsigned command;
+	bool optional, many; /* its operand; more of them are joined by blanks */
+} commands[] = { { "status", NULL, STATUS, false, false },
+	{ "explain", "MODEL or REQUEST-ID", EXPLAIN, false, false },
+	{ "tokenize", "TEXT", TOKENIZE, true, false },
+	{ "detokenize", "IDS", DETOKENIZE, true, true }, { "version", NULL, 0, false, false },
+	{ "help", NULL, 0, false, false } };
+
+static size_t command_index(const char *command)
+{
+	size_t i = 0;
+	while (i < KP_LEN(commands) && !kp_str_eq(kp_str_c(command), kp_str_c(commands[i].name))) {
+		i++;
+	}
+	return i;
+}
 
 /* The option in `arg`; *ret_value: what is attached to it, NULL: the next argument is it. */
 static const struct option *find(kp_str arg, const char **ret_value)
@@ -60,31 +82,52 @@ static int set_output(struct kp_cli *cli, const char *value, struct kp_err *err)
 static int check_command(
 	struct kp_cli *cli, const char *command, const struct given *g, struct kp_err *err)
 {
-	for (size_t i = 0; i < KP_LEN(commands); i++) {
-		if (!kp_str_eq(kp_str_c(command), kp_str_c(commands[i].name))) {
-			continue;
-		}
-		if (commands[i].operand && !cli->operand) {
-			return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: %s is missing", command,
-				commands[i].operand);
-		}
-		if (!commands[i].operand && cli->operand) {
-			return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: what is `%s`?", command,
-				cli->operand);
-		}
-		for (size_t k = 0; k < KP_LEN(options); k++) {
-			const char *value;
-			memcpy(&value, (const char *)g + options[k].offset, sizeof(value));
-			const char *only = options[k].only;
-			if (value && (!commands[i].asks || (only && !kp_str_eq(kp_str_c(only),
-									    kp_str_c(command))))) {
-				return kp_err_set(err, KP_INVALID_ARGUMENT,
-					"`%s` has no option `%s`", command, options[k].name);
-			}
-		}
-		return 0;
+	size_t i = command_index(command);
+	if (i == KP_LEN(commands)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "unknown command `%s`", command);
 	}
-	return kp_err_set(err, KP_INVALID_ARGUMENT, "unknown command `%s`", command);
+	if (commands[i].operand && !commands[i].optional && !cli->operand) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: %s is missing", command,
+			commands[i].operand);
+	}
+	if (!commands[i].operand && cli->operand) {
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "`%s`: what is `%s`?", command, cli->operand);
+	}
+	for (size_t k = 0; k < KP_LEN(options); k++) {
+		const char *value;
+		memcpy(&value, (const char *)g + options[k].offset, sizeof(value));
+		if (value && !(options[k].of & commands[i].command)) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s` has no option `%s`",
+				command, options[k].name);
+		}
+	}
+	if (g->path && (g->gateway || g->model)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--path` reads files here; `--gateway` and `--model` ask a gateway");
+	}
+	if (g->file && cli->operand) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: both %s and `--file`", command,
+			commands[i].operand);
+	}
+	return 0;
+}
+
+/* What is no option. */
+static int take_word(struct kp_cli *cli, const char **command, const char *word, struct kp_err *err)
+{
+	size_t i = *command ? command_index(*command) : 0;
+	if (!*command) {
+		*command = word;
+	} else if (!cli->operand) {
+		cli->operand = word;
+	} else if (i < KP_LEN(commands) && commands[i].many) {
+		cli->operand = kp_arena_strz(
+			cli->arena, kp_arena_printf(cli->arena, "%s %s", cli->operand, word));
+	} else {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: what is `%s`?", *command, word);
+	}
+	return 0;
 }
 
 int kp_cli_parse(
@@ -92,9 +135,10 @@ int kp_cli_parse(
 {
 	const char *command = NULL, *value;
 	struct given g = { 0 };
+	bool only_words = false; /* behind `--` */
 	for (int i = 1; i < argc; i++) {
 		kp_str arg = kp_str_c(argv[i]);
-		if (kp_str_eq(arg, KP_S("--help")) || kp_str_eq(arg, KP_S("-h"))) {
+		if (!only_words && (kp_str_eq(arg, KP_S("--help")) || kp_str_eq(arg, KP_S("-h")))) {
 			*ret_command = "help";
 			return 0;
 		}
@@ -102,23 +146,28 @@ int kp_cli_parse(
 			*ret_command = "version";
 			return 0;
 		}
-		const struct option *o = arg.n > 1 && arg.p[0] == '-' ? find(arg, &value) : NULL;
+		if (kp_str_eq(arg, KP_S("--")) && !only_words) {
+			only_words = true;
+			continue;
+		}
+		bool is_option = !only_words && arg.n > 1 && arg.p[0] == '-';
+		const struct option *o = is_option ? find(arg, &value) : NULL;
+		if (o && o->is_flag && value) {
+			return kp_err_set(
+				err, KP_INVALID_ARGUMENT, "`%s`: takes no value", o->name);
+		}
 		if (o) {
+			value = o->is_flag ? o->name : value;
 			if (!value && ++i == argc) {
 				return kp_err_set(
 					err, KP_INVALID_ARGUMENT, "`%s`: needs a value", o->name);
 			}
 			value = value ? value : argv[i];
 			memcpy((char *)&g + o->offset, &value, sizeof(value));
-		} else if (arg.n > 1 && arg.p[0] == '-') {
+		} else if (is_option) {
 			return kp_err_set(err, KP_INVALID_ARGUMENT, "unknown option `%s`", argv[i]);
-		} else if (!command) {
-			command = argv[i];
-		} else if (!cli->operand) {
-			cli->operand = argv[i];
-		} else {
-			return kp_err_set(
-				err, KP_INVALID_ARGUMENT, "`%s`: what is `%s`?", command, argv[i]);
+		} else if (take_word(cli, &command, argv[i], err)) {
+			return -1;
 		}
 	}
 	if (!command) {
@@ -130,6 +179,11 @@ int kp_cli_parse(
 	const char *env = getenv("KELPIE_SERVER");
 	cli->server = g.server ? g.server : env && env[0] ? env : "http://127.0.0.1:9091";
 	cli->gateway = g.gateway;
+	cli->path = g.path;
+	cli->model = g.model;
+	cli->file = g.file;
+	cli->explain = g.explain != NULL;
+	cli->no_special = g.no_special != NULL;
 	*ret_command = command;
 	return 0;
 }

@@ -23,7 +23,9 @@ struct kp_cli {
 	struct kp_buf out;   /* standard output, written at the end of the command */
 	const char *server;  /* of the operator */
 	const char *gateway; /* --gateway; NULL: not given */
-	const char *operand; /* the MODEL or REQUEST-ID */
+	const char *operand; /* the MODEL or REQUEST-ID; text or ids, NULL: standard input */
+	const char *path, *model, *file; /* tokenize, detokenize; NULL: not given */
+	bool explain, no_special;        /* tokenize */
 	enum kp_cli_output output;
 	int64_t now_ns; /* wall time, for ages */
 };
@@ -36,5 +38,7 @@ int kp_cli_parse(int argc, char **argv, struct kp_cli *cli, const char **ret_com
 /* The commands. */
 int kp_cli_status(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_explain(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
+int kp_cli_tokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
+int kp_cli_detokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 
 #endif

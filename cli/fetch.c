@@ -17,6 +17,7 @@ static const struct kp_doc_limits limits = {
 struct transfer {
 	CURL *easy;
 	struct kp_buf body;
+	struct curl_slist *headers;
 	char text[CURL_ERROR_SIZE];
 };
 
@@ -85,6 +86,13 @@ static void begin(CURLM *multi, struct transfer *t, const struct kp_fetched *f)
 	curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, &t->body);
 	curl_easy_setopt(t->easy, CURLOPT_PRIVATE, t);
+	t->headers = NULL;
+	if (f->body.p) {
+		t->headers = curl_slist_append(NULL, "content-type: application/json");
+		curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
+		curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->body.n);
+		curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, f->body.p);
+	}
 	curl_multi_add_handle(multi, t->easy);
 }
 
@@ -158,6 +166,7 @@ static void batch(CURLM *multi, struct kp_fetched *f, struct transfer *t, size_t
 	for (size_t i = 0; i < n; i++) {
 		curl_multi_remove_handle(multi, t[i].easy);
 		curl_easy_cleanup(t[i].easy);
+		curl_slist_free_all(t[i].headers);
 		kp_buf_fini(&t[i].body);
 	}
 }

@@ -1,4 +1,4 @@
-/* HTTP GET of JSON, many at once. No proxy, no redirect: who is asked answers. Limits: 5 s to connect,
+/* HTTP GET or POST of JSON, many at once. No proxy, no redirect: who is asked answers. Limits: 5 s to connect,
    15 s in all, KP_FETCH_MAX_BYTES of body. */
 #ifndef CLI_FETCH_H
 #define CLI_FETCH_H
@@ -11,6 +11,7 @@ enum { KP_FETCH_MAX_BYTES = 32 << 20, KP_FETCH_AT_ONCE = 32 };
 
 struct kp_fetched {
 	const char *url;
+	kp_str body;  /* KP_STR_NULL: GET, else POST of this JSON */
 	json_t *json; /* an object; NULL: err says why there is none */
 	struct kp_err
 		err; /* UNAVAILABLE: it does not answer. NOT_FOUND: it says so. DATA_LOSS: what it

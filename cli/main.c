@@ -20,13 +20,25 @@ static const char help[] =
 	"  explain MODEL          which engines serve a model, and why endpoints are not routable\n"
 	"  explain REQUEST-ID     why a request went where it went (the id of its answer, or the\n"
 	"                         client's x-request-id)\n"
+	"  tokenize [TEXT]        the token ids of a text, or of standard input\n"
+	"  detokenize [IDS]       the text of token ids, as the model's tokenizer decodes them\n"
 	"  version                versions of this program and of its libraries\n"
 	"  help                   this text\n"
 	"\n"
 	"  -o, --output wide|json more columns; what the servers said\n"
 	"  -s, --server URL       the operator's admin listener (default $KELPIE_SERVER, else\n"
 	"                         http://127.0.0.1:9091)\n"
-	"  --gateway URL          explain: ask only this gateway's admin listener, not the operator\n"
+	"  --gateway URL          explain: ask only this gateway's admin listener, not the operator;\n"
+	"                         tokenize: the gateway's public listener (default\n"
+	"                         http://127.0.0.1:8080)\n"
+	"\n"
+	"tokenize and detokenize:\n"
+	"  --path PATH            read the tokenizer here (a model's directory, a GGUF file) instead of\n"
+	"                         asking a gateway\n"
+	"  -m, --model NAME       which of the gateway's models (default: the only one)\n"
+	"  -f, --file FILE        read the text or the ids from a file\n"
+	"  --explain              tokenize: each token with its bytes, who wrote it, and the time\n"
+	"  --no-special-tokens    tokenize: without those that the tokenizer puts around a text\n"
 	"\n"
 	"Exit status: 0 done; 1 failed; 2 wrong usage; 3 no such model or request; 4 a server does not\n"
 	"answer; 5 its answer makes no sense.\n";
@@ -78,6 +90,12 @@ static int run(struct kp_cli *cli, int argc, char **argv, struct kp_err *err)
 	}
 	if (kp_str_eq(c, KP_S("explain"))) {
 		return kp_cli_explain(cli, err);
+	}
+	if (kp_str_eq(c, KP_S("tokenize"))) {
+		return kp_cli_tokenize(cli, err);
+	}
+	if (kp_str_eq(c, KP_S("detokenize"))) {
+		return kp_cli_detokenize(cli, err);
 	}
 	if (kp_str_eq(c, KP_S("version"))) {
 		return version(cli);
