@@ -11,6 +11,10 @@ bench-tokenizer: $(B)/bin/tokenizer-bench ## lib/token beside Hugging Face token
 	bench/tokenizer/run $<
 .PHONY: bench-tokenizer
 
+bench-tokenizer-load: $(B)/bin/tokenizer-load ## loading four tokenizers from their files and from images: time, memory
+	bench/tokenizer/load $<
+.PHONY: bench-tokenizer-load
+
 bench-gateway: all ## kelpie-sidecar beside smg: CPU per request and token, time to first token, memory (minutes)
 	bench/gateway/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
 bench: bench-tokenizer bench-gateway ## all benchmarks
