@@ -94,12 +94,12 @@ static size_t narrow(const struct kp_matcher *m, size_t lo, size_t hi, size_t d,
 	return lo;
 }
 
-/* The longest allowed token at `at`: its index, or SIZE_MAX. */
-static size_t longest(
-	const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t at)
+/* The longest allowed token at `at` of fewer than `below` bytes: its index, or SIZE_MAX. */
+static size_t longest(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
+	size_t at, size_t below)
 {
 	size_t lo = 0, hi = m->n, best = SIZE_MAX;
-	for (size_t d = 0; lo < hi; d++) {
+	for (size_t d = 0; lo < hi && d < below; d++) {
 		bool taken = false; /* of tokens with one text the first counts */
 		for (; lo < hi && m->added[m->order[lo]].text.n == d; lo++) {
 			if (!taken && kp_policy_allows(o, m->order[lo], at, at + d)) {
@@ -122,8 +122,38 @@ size_t kp_matcher_at(const struct kp_matcher *m, const struct kp_origins *o, kp_
 	if (m->n == 0 || !m->first[(uint8_t)text.p[at]]) {
 		return 0;
 	}
-	size_t index = longest(m, o, text, at);
+	size_t index = longest(m, o, text, at, SIZE_MAX);
 	return index == SIZE_MAX ? 0 : m->added[index].text.n;
+}
+
+/* longest_first: is there a longer token at `from` < q < `to` that stays? Those are longer each time, so this ends. */
+static bool gives_way(
+	const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t from, size_t to)
+{
+	for (size_t q = from + 1; q < to; q++) {
+		if (!m->first[(uint8_t)text.p[q]]) {
+			continue;
+		}
+		size_t index = longest(m, o, text, q, SIZE_MAX), n;
+		while (index != SIZE_MAX && (n = m->added[index].text.n) > to - from) {
+			if (!gives_way(m, o, text, q, q + n)) {
+				return true;
+			}
+			index = longest(m, o, text, q, n);
+		}
+	}
+	return false;
+}
+
+/* The token that stands at `at`. */
+static size_t choose(const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t at)
+{
+	size_t index = longest(m, o, text, at, SIZE_MAX), n;
+	while (m->longest_first && index != SIZE_MAX &&
+		gives_way(m, o, text, at, at + (n = m->added[index].text.n))) {
+		index = longest(m, o, text, at, n);
+	}
+	return index;
 }
 
 static bool is_word_alone(kp_str text, size_t from, size_t to)
@@ -135,26 +165,35 @@ static bool is_word_alone(kp_str text, size_t from, size_t to)
 	return to == text.n || !kp_utf8_decode(text.p + to, text.n - to, &cp) || !kp_uc_is_word(cp);
 }
 
-static size_t skip_space_left(kp_str text, size_t at)
+static bool is_space(uint32_t cp, bool ascii)
+{
+	return (kp_uc_class(cp) & KP_UC_SPACE) && (!ascii || cp < 0x80);
+}
+
+static size_t skip_space_left(kp_str text, size_t at, bool ascii)
 {
 	uint32_t cp;
 	size_t len;
-	while (at && (len = kp_utf8_decode_last(text.p, at, &cp)) &&
-		(kp_uc_class(cp) & KP_UC_SPACE)) {
+	while (at && (len = kp_utf8_decode_last(text.p, at, &cp)) && is_space(cp, ascii)) {
 		at -= len;
+	}
+	return at;
+}
+
+static size_t skip_space_right(kp_str text, size_t at, bool ascii)
+{
+	uint32_t cp;
+	size_t len;
+	while (at < text.n && (len = kp_utf8_decode(text.p + at, text.n - at, &cp)) &&
+		is_space(cp, ascii)) {
+		at += len;
 	}
 	return at;
 }
 
 size_t kp_matcher_skip_space(kp_str text, size_t at)
 {
-	uint32_t cp;
-	size_t len;
-	while (at < text.n && (len = kp_utf8_decode(text.p + at, text.n - at, &cp)) &&
-		(kp_uc_class(cp) & KP_UC_SPACE)) {
-		at += len;
-	}
-	return at;
+	return skip_space_right(text, at, false);
 }
 
 bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
@@ -169,22 +208,23 @@ bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_
 			state->at = at;
 			return false;
 		}
-		size_t index = longest(m, o, text, at);
+		size_t index = choose(m, o, text, at);
 		if (index == SIZE_MAX) {
 			state->at = at + 1;
 			continue;
 		}
 		const struct kp_added *a = &m->added[index];
 		size_t from = at, to = at + a->text.n;
+		bool ascii = a->flags & KP_ADDED_ASCII;
 		state->at = to;
 		if ((a->flags & KP_ADDED_WORD) && !is_word_alone(text, from, to)) {
 			continue;
 		}
 		if (a->flags & KP_ADDED_LSTRIP) {
-			from = KP_MAX(skip_space_left(text, from), state->done);
+			from = KP_MAX(skip_space_left(text, from, ascii), state->done);
 		}
 		if (a->flags & KP_ADDED_RSTRIP) {
-			to = kp_matcher_skip_space(text, to);
+			to = skip_space_right(text, to, ascii);
 		}
 		if (from >= to) {
 			continue; /* all of it was swallowed by the match before */

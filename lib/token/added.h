@@ -16,6 +16,7 @@ enum {
 		32, /* SentencePiece's user-defined piece: normalization leaves it alone */
 	KP_ADDED_CUT =
 		64, /* what stands before it and itself never depend on what follows (cut.c) */
+	KP_ADDED_ASCII = 128, /* LSTRIP, RSTRIP: ASCII white space only */
 };
 
 struct kp_added {
@@ -33,6 +34,7 @@ struct kp_matcher {
 	bool first[256], second[256]; /* bytes that begin a token; bytes that stand second in one */
 	bool has_single;              /* a token of one byte: `second` decides nothing */
 	int only_first;               /* the one first byte, or -1 */
+	bool longest_first; /* llama.cpp: a token gives way to a longer one that begins within it. See gguf_vocab.c */
 };
 int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n, bool normalized,
 	struct kp_err *err) KP_MUST_USE;

@@ -30,6 +30,8 @@ enum {
 	KP_SHAPE_HIDDEN = 1, /* decodes to nothing */
 	KP_SHAPE_UNK = 2,    /* decodes to the decoder's `unknown` */
 	KP_SHAPE_UNUSED = 3, /* SentencePiece's UNUSED */
+	KP_SHAPE_RAW = 4,    /* reads as its text, without the decoder's steps */
+	KP_SHAPE_BYTE = 5,   /* <0xNN> that reads as its byte, whatever stands beside it */
 };
 enum {
 	KP_TOK_KNOWN = 1,

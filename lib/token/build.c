@@ -399,8 +399,13 @@ static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, s
 	struct kp_find_work work = { 0 };
 	struct kp_tok *to = &t->decoded.tok[id];
 	size_t at = blob->n;
+	size_t added = to->shape == KP_SHAPE_RAW ? kp_added_index(t, id) : SIZE_MAX;
 	if (to->shape == KP_SHAPE_UNK) {
 		kp_buf_add(blob, d->unknown);
+	} else if (added != SIZE_MAX) {
+		kp_buf_add(blob, t->added[added].shown);
+	} else if (to->shape == KP_SHAPE_BYTE) {
+		kp_buf_addc(blob, (char)kp_decoder_byte(kp_vocab_bytes(&t->vocab, id)));
 	} else if (to->shape != KP_SHAPE_HIDDEN) {
 		(void)kp_decoder_token(
 			d, kp_vocab_bytes(&t->vocab, id), false, false, &work, blob, err);
@@ -432,7 +437,11 @@ static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, s
 static int finish_decoder(struct kp_tokenizer *t, struct kp_err *err)
 {
 	t->decoded = t->vocab;
-	if (t->decoder.n == 0 && t->decoder.n_ops == 0 && !t->decoder.fallback) {
+	bool shapes = false;
+	for (kp_id id = 0; id < t->vocab.n && !shapes; id++) {
+		shapes = t->vocab.tok[id].shape != 0;
+	}
+	if (t->decoder.n == 0 && t->decoder.n_ops == 0 && !t->decoder.fallback && !shapes) {
 		return 0;
 	}
 	t->decoded.tok = kp_try_malloc(t->vocab.n * sizeof(*t->vocab.tok));

@@ -84,6 +84,11 @@ static bool look_up(
 	return found;
 }
 
+bool kp_charsmap_longest(const struct kp_charsmap *m, kp_str s, kp_str *ret, size_t *ret_n)
+{
+	return m->n && look_up(m, s, true, ret, ret_n);
+}
+
 /* --- clusters ------------------------------------------------------------------------------------------------------- */
 
 struct state { /* of what was read of a cluster */

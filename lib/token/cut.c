@@ -3,7 +3,7 @@
 
    Text is encoded from left to right: the tokens matched raw first, over the whole text, then what lies between two of them by itself. So only the search for added
    tokens can look beyond an added token X, and X is safe when nothing that is found there could have kept X from being found:
-   - X is not single_word, which looks at the next character.
+   - X is not single_word, which looks at the next character, and swallows white space as tokenizer.json says, if any.
    - X is matched raw: no other token matched raw has X in it anywhere but at its end. (One that begins before X or with it and goes on behind it would win;
      one that ends with X wins over it, or is skipped with it, whatever follows.) rstrip is fine: the white space behind X is looked for anew.
    - X is matched after normalization: there is none, since what follows could change X's own characters; X does not strip on the right, where the next raw token ends
@@ -85,7 +85,7 @@ static bool goes_on(const struct kp_matcher *m, kp_str s)
 static bool is_safe(const struct kp_tokenizer *t, const struct kp_added *a)
 {
 	uint32_t last;
-	if (a->text.n == 0 || (a->flags & KP_ADDED_WORD)) {
+	if (a->text.n == 0 || (a->flags & (KP_ADDED_WORD | KP_ADDED_ASCII))) {
 		return false;
 	}
 	if (!(a->flags & KP_ADDED_NORMALIZED)) {
@@ -109,6 +109,9 @@ void kp_cuts_find(struct kp_tokenizer *t)
 	size_t work = 0;
 	for (size_t i = 0; i < t->n_added; i++) {
 		t->added[i].flags &= (uint8_t)~KP_ADDED_CUT;
+	}
+	if (t->longest_first) { /* a token may give way to one that begins in it */
+		return;
 	}
 	for (size_t i = 0; i < t->n_added; i++) {
 		work += KP_MIN(t->added[i].text.n * t->added[i].text.n, (size_t)WORK);

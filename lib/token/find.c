@@ -18,7 +18,8 @@ enum {
 	HEAP_LIMIT_KB = 64 << 10,
 };
 
-int kp_pattern_regex(kp_str pattern, struct kp_pattern *ret, struct kp_err *err)
+int kp_pattern_regex(
+	kp_str pattern, enum kp_classes classes, struct kp_pattern *ret, struct kp_err *err)
 {
 	if (pattern.n > PATTERN_MAX) {
 		return kp_err_set(err, KP_TOO_LARGE, "compile regex: `%zu` bytes, at most %d",
@@ -26,7 +27,7 @@ int kp_pattern_regex(kp_str pattern, struct kp_pattern *ret, struct kp_err *err)
 	}
 	KP_AUTO(buf) struct kp_buf text;
 	kp_buf_init(&text, TRANSLATED_MAX);
-	if (kp_regex_translate(pattern, &text, err) ||
+	if (kp_regex_translate(pattern, classes, &text, err) ||
 		kp_buf_finish(&text, "translated regex", err)) {
 		return -1;
 	}
@@ -39,7 +40,7 @@ int kp_pattern_regex(kp_str pattern, struct kp_pattern *ret, struct kp_err *err)
 			KP_ARG(kp_str_sub(pattern, 0, 120)), code);
 	}
 	(void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* slower without */
-	*ret = (struct kp_pattern){ .regex = pattern, .code = re };
+	*ret = (struct kp_pattern){ .regex = pattern, .classes = classes, .code = re };
 	return 0;
 }
 

@@ -9,13 +9,20 @@
 
 #include "base/buf.h"
 
+/* Whose classes of characters \p{..} means. */
+enum kp_classes {
+	KP_CLASSES_HF = 0,
+	KP_CLASSES_LLAMA, /* llama.cpp's: one Unicode version older */
+};
 struct kp_pattern {
 	kp_str literal; /* borrowed; KP_STR_NULL: the regular expression */
 	kp_str regex;   /* borrowed: its source; KP_STR_NULL: none */
-	void *code;     /* pcre2_code */
+	enum kp_classes classes; /* of the expression */
+	void *code;              /* pcre2_code */
 };
 /* Limits: 4096 bytes of pattern, which is kept as it lies. UNIMPLEMENTED names what is not known in it. */
-int kp_pattern_regex(kp_str pattern, struct kp_pattern *ret, struct kp_err *err) KP_MUST_USE;
+int kp_pattern_regex(kp_str pattern, enum kp_classes classes, struct kp_pattern *ret,
+	struct kp_err *err) KP_MUST_USE;
 static inline struct kp_pattern kp_pattern_literal(kp_str text)
 {
 	return (struct kp_pattern){ .literal = { text.p ? text.p : "", text.n } };
@@ -46,6 +53,7 @@ int kp_find_next(
 	struct kp_find *f, size_t *ret_from, size_t *ret_to, struct kp_err *err) KP_MUST_USE;
 
 /* The translation alone, for tests. Appends PCRE2's pattern. */
-int kp_regex_translate(kp_str pattern, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
+int kp_regex_translate(kp_str pattern, enum kp_classes classes, struct kp_buf *out,
+	struct kp_err *err) KP_MUST_USE;
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, FORMAT = 1 };
+enum { ALIGN = 64, FORMAT = 2 };
 
 struct section {
 	uint64_t at, n;
@@ -191,6 +191,7 @@ int kp_image_open(struct kp_image image, struct kp_tokenizer **ret, struct kp_er
 		kp_tokenizer_unref(t);
 		return -1;
 	}
+	t->raw.longest_first = t->longest_first;
 	kp_cuts_find(t);
 	t->image = image;
 	*ret = t;

@@ -82,7 +82,9 @@ static void pattern(struct facts *f, struct kp_pattern *p)
 	text(f, &p->literal);
 	text(f, &p->regex);
 	kp_str source = p->regex;
-	if (!f->out && !f->bad && source.p && kp_pattern_regex(source, p, f->err)) {
+	enum kp_classes classes = p->classes;
+	NUMBER(f, classes, KP_CLASSES_LLAMA);
+	if (!f->out && !f->bad && source.p && kp_pattern_regex(source, classes, p, f->err)) {
 		f->bad = true;
 	}
 }
@@ -236,6 +238,7 @@ static void model(struct facts *f, struct kp_model *m)
 	FLAG(f, m->fuse_unk);
 	FLAG(f, m->byte_fallback);
 	FLAG(f, m->ignore_merges);
+	FLAG(f, m->whole_lines);
 	text(f, &m->prefix);
 	text(f, &m->suffix);
 	NUMBER(f, m->max_chars, SIZE_MAX);
@@ -313,6 +316,8 @@ static void all(struct facts *f, struct kp_tokenizer *t)
 	FLAG(f, t->nfc);
 	FLAG(f, t->ignore_merges);
 	FLAG(f, t->keeps_symbols);
+	FLAG(f, t->old_text_only);
+	FLAG(f, t->longest_first);
 	NUMBER(f, t->words.n_lines, UINT32_MAX >> 4);
 	vocab(f, t);
 	bpe(f, &t->bpe);

@@ -61,6 +61,8 @@ struct kp_tokenizer {
 	bool keeps_symbols; /* SentencePiece: normalization leaves the tokens of `normalized` as they are */
 	struct kp_norm norm;     /* the normalizers otherwise */
 	struct kp_pretok pretok; /* run is NULL: see split */
+	bool longest_first; /* of added tokens, see kp_matcher */
+	bool old_text_only; /* the scanner is right for what kp_gguf_text_is_old only; split for any text */
 	struct kp_split split;
 	struct kp_model model;     /* text models; bpe otherwise */
 	struct kp_decoder decoder; /* n == 0: ByteLevel over a byte-level vocabulary */
@@ -86,6 +88,9 @@ extern const struct kp_pretok kp_pretok_gpt2, kp_pretok_gpt2_digits, kp_pretok_s
 	kp_pretok_cl100k_1, kp_pretok_cl100k_3, kp_pretok_cl100k_marks, kp_pretok_o200k,
 	kp_pretok_deepseek;
 
+/* gguf_pre.c: nothing in it is newer than llama.cpp's tables, nor folds to an ASCII letter. */
+bool kp_gguf_text_is_old(kp_str s);
+
 /* GPT-2's byte alphabet. Appends the bytes that valid UTF-8 text stands for; false (nothing appended) when a character is none of it. */
 struct kp_bytelevel {
 	int16_t byte[0x144]; /* by code point; -1: not of the alphabet */
@@ -110,9 +115,9 @@ struct kp_build {
 	KP_VEC(kp_id)
 	eog;
 	bool keep_last, drop_gaps;
-	bool raw;        /* tokens are bytes as they are, none of them in the alphabet */
-	bool by_product; /* a merge's rank is its product's id, see kp_bpe */
-	bool text;       /* tokens are text, not bytes in the alphabet; set before the first one */
+	bool raw;           /* tokens are bytes as they are, none of them in the alphabet */
+	bool by_product;    /* a merge's rank is its product's id, see kp_bpe */
+	bool text; /* tokens are text, not bytes in the alphabet; set before the first one */
 	size_t strip_prefix; /* bytes that a merge takes off its right side (continuing_subword_prefix) */
 };
 int kp_build_init(struct kp_build *b, struct kp_err *err) KP_MUST_USE;

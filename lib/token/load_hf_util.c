@@ -105,8 +105,9 @@ int kp_hf_pattern(
 	const struct kp_jv *p = kp_jv_get(v, KP_S("pattern"));
 	kp_str text = kp_jv_str(p, KP_S("String")), regex = kp_jv_str(p, KP_S("Regex"));
 	if (regex.p) {
-		return kp_pattern_regex(regex, ret, err) ? kp_err_wrap(err, "load tokenizer.json")
-							 : 0;
+		return kp_pattern_regex(regex, KP_CLASSES_HF, ret, err)
+			       ? kp_err_wrap(err, "load tokenizer.json")
+			       : 0;
 	}
 	if (!text.p || kp_arena_dup(h->b.t->arena, text, &text, err)) {
 		return missing(v, "pattern", err);

@@ -133,7 +133,7 @@ static int tekken_config(struct tekken *k, struct kp_err *err)
 	s->step[0] = (struct kp_split_step){ .kind = KP_SPLIT_PATTERN, .invert = true };
 	s->n = 1;
 	kp_buf_add(&k->h.b.parts, pattern);
-	return kp_pattern_regex(pattern, &s->step[0].pattern, err);
+	return kp_pattern_regex(pattern, KP_CLASSES_HF, &s->step[0].pattern, err);
 }
 
 static int tekken_special(struct tekken *k, struct kp_err *err)

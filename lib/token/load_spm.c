@@ -12,7 +12,6 @@
 #include "base/utf8.h"
 
 #include <float.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
@@ -220,36 +219,6 @@ static int read_model(struct spm *m, kp_str s, struct kp_err *err)
 	return r;
 }
 
-static int by_score(const void *a, const void *b, void *scores)
-{
-	const double *s = scores;
-	double x = s[*(const uint32_t *)a], y = s[*(const uint32_t *)b];
-	return (x < y) - (x > y);
-}
-
-/* Scores to ranks: equal scores are one rank. */
-static int make_ranks(struct spm *m, struct kp_err *err)
-{
-	size_t n = m->scores.n;
-	uint32_t *order = kp_try_malloc(n * sizeof(*order)),
-		 *rank = kp_try_malloc(n * sizeof(*rank));
-	m->h.b.t->model.rank = rank;
-	if (!order || !rank) {
-		kp_mem_free(order);
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "load `%zu` pieces", n);
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		order[i] = i;
-	}
-	qsort_r(order, n, sizeof(*order), by_score, m->scores.p);
-	for (uint32_t i = 0, r = 0; i < n; i++) {
-		r += i && m->scores.p[order[i]] < m->scores.p[order[i - 1]];
-		rank[order[i]] = r;
-	}
-	kp_mem_free(order);
-	return 0;
-}
-
 static int check(const struct spm *m, struct kp_err *err)
 {
 	const struct kp_model *model = &m->h.b.t->model;
@@ -333,8 +302,10 @@ static int build(struct spm *m, kp_str model, const struct kp_hf_files *files,
 		return broken(err);
 	}
 	if (check(m, err) || kp_build_index(b, err) || set_up(m, err) ||
-		(m->model == BPE && make_ranks(m, err))) {
-		return -1;
+		(m->model == BPE && !(b->t->model.rank = kp_spm_ranks(m->scores.p, m->scores.n)))) {
+		return err->code ? -1
+				 : kp_err_set(err, KP_RESOURCE_EXHAUSTED, "load `%zu` pieces",
+					   m->scores.n);
 	}
 	b->t->model.score = m->scores.p;
 	b->t->model.n_scores = m->scores.n;

@@ -101,7 +101,7 @@ static int symbols(const struct kp_model *m, const struct kp_vocab *v, kp_str pi
 static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
 	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err)
 {
-	if (m->ignore_merges) {
+	if (m->ignore_merges || (m->whole_lines && piece.p[0] == '\n')) {
 		kp_id id = kp_vocab_find(v, piece);
 		if (id != KP_BPE_NO_ID) {
 			kp_ids_add(ids, id);

@@ -21,6 +21,7 @@ struct kp_model {
 	kp_id unk;      /* KP_BPE_NO_ID: none */
 	bool unk_named; /* BPE: an unk_token is given; an error when it is needed and no token */
 	bool fuse_unk, byte_fallback, ignore_merges;
+	bool whole_lines; /* BPE: a piece of line ends alone may be one token, whatever merges say (llama.cpp's gemma4) */
 	kp_id byte[256];       /* <0xNN>; KP_BPE_NO_ID: none */
 	kp_str prefix, suffix; /* continuing_subword_prefix, end_of_word_suffix */
 	size_t max_chars;      /* WORDPIECE */
@@ -65,6 +66,8 @@ int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const st
 	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
 /* spm.c */
 void kp_spm_work_fini(struct kp_spm_work *w);
+/* Scores to ranks, the highest 0; equal scores are one rank. NULL: no memory. */
+uint32_t *kp_spm_ranks(const double *score, size_t n) KP_MUST_USE;
 int kp_spm_encode(const struct kp_model *m, const struct kp_vocab *v, kp_str piece,
 	struct kp_spm_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
 /* How many bytes of the piece can be encoded apart from what follows; all of it when it cannot be cut. */

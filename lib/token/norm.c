@@ -289,6 +289,12 @@ static int run_step(const struct kp_norm_step *st, struct kp_norm_out *o, struct
 	case KP_NORM_SPM:
 		kp_norm_spm(st, o, w);
 		return 0;
+	case KP_NORM_UGM:
+		kp_norm_ugm(st, o);
+		return 0;
+	case KP_NORM_WPM:
+		kp_norm_wpm(st, o);
+		return 0;
 	default:
 		each(st->kind, o);
 		return 0;

@@ -27,6 +27,8 @@ enum kp_norm_kind {
 	KP_NORM_REPLACE,
 	KP_NORM_CHARSMAP,
 	KP_NORM_BYTES, /* ByteLevel: each byte as a character of GPT-2's alphabet */
+	KP_NORM_UGM,   /* what llama.cpp does instead, left and right likewise */
+	KP_NORM_WPM, /* its BertNormalizer (left: lower case, right: no accents): words with a mark before and a blank behind */
 	KP_NORM_SPM, /* all that SentencePiece does: its map, blanks (left: add_dummy_prefix, right: remove_extra_whitespaces) */
 };
 
@@ -92,10 +94,14 @@ struct kp_norm_out {
 void kp_norm_copy(struct kp_norm_out *o, size_t from, size_t to);
 /* s[from, to) becomes `text`, which the reference aligns with the byte `align` of s. */
 void kp_norm_put(struct kp_norm_out *o, size_t from, size_t to, kp_str text, size_t align);
-/* charsmap.c */
+/* charsmap.c. The longest entry that begins s; false: none. */
+bool kp_charsmap_longest(const struct kp_charsmap *m, kp_str s, kp_str *ret, size_t *ret_n);
 void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o);
 void kp_norm_spm(
 	const struct kp_norm_step *st, struct kp_norm_out *o, const struct kp_norm_work *w);
+/* norm_llama.c */
+void kp_norm_ugm(const struct kp_norm_step *st, struct kp_norm_out *o);
+void kp_norm_wpm(const struct kp_norm_step *st, struct kp_norm_out *o);
 /* bytelevel.c: appends the characters of GPT-2's alphabet that stand for the bytes. */
 void kp_bytelevel_encode(kp_str bytes, struct kp_buf *out);
 

@@ -29,6 +29,7 @@ struct translator {
 	struct kp_buf *out;
 	struct kp_err *err;
 	unsigned depth;
+	enum kp_classes classes;
 	bool fold;       /* ignoring case */
 	uint32_t letter; /* the literal letter before, while ignoring case; 0: none */
 };
@@ -172,6 +173,34 @@ static void set_add_more(struct set *s, uint32_t categories, uint32_t bits)
 	}
 }
 
+/* Takes out what llama.cpp's tables do not have. */
+static void set_remove_new(struct set *s)
+{
+	enum { BLOCK = 128 };
+	struct set old = { { 0 } };
+	int same = -1; /* the block looked at last; most are one of a few */
+	bool some = false;
+	for (uint32_t at = 0; at <= CP_MAX; at += BLOCK) {
+		if (kp_uc_class_index[at / BLOCK] != same) {
+			same = kp_uc_class_index[at / BLOCK];
+			some = false;
+			for (uint32_t cp = at; cp < at + BLOCK && !some; cp++) {
+				some = kp_uc_class(cp) & KP_UC_NEW;
+			}
+		}
+		for (uint32_t cp = at; some && cp < at + BLOCK; cp++) {
+			if (!(kp_uc_class(cp) & KP_UC_NEW)) {
+				set_extend(&old, cp, cp);
+			}
+		}
+		if (!some) {
+			set_extend(&old, at, at + BLOCK - 1);
+		}
+	}
+	set_intersect(s, &old);
+	kp_vec_fini(&old.r);
+}
+
 static void set_add_space(struct set *s)
 {
 	for (uint32_t cp = 0; cp <= 0x3000; cp++) {
@@ -195,6 +224,9 @@ static int add_property(struct translator *t, struct set *s, kp_str name)
 	}
 	if (mask) {
 		set_add_more(s, mask, 0);
+		if (t->classes == KP_CLASSES_LLAMA) {
+			set_remove_new(s);
+		}
 		return 0;
 	}
 	for (size_t i = 0; i < kp_uc_scripts_n; i++) {
@@ -663,9 +695,10 @@ static int translate_group(struct translator *t)
 	return 0;
 }
 
-int kp_regex_translate(kp_str pattern, struct kp_buf *out, struct kp_err *err)
+int kp_regex_translate(
+	kp_str pattern, enum kp_classes classes, struct kp_buf *out, struct kp_err *err)
 {
-	struct translator t = { .s = pattern, .out = out, .err = err };
+	struct translator t = { .s = pattern, .out = out, .err = err, .classes = classes };
 	if (translate_group(&t)) {
 		return -1;
 	}

@@ -10,6 +10,7 @@
 #include "token/unicode.h"
 
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RESEGMENT_DEPTH = 100 };
@@ -305,6 +306,34 @@ static int encode_path(const struct kp_model *m, const struct kp_vocab *v, kp_st
 		put(o, kp_str_sub(s, at, node[at].from), node[at].id);
 	}
 	return 0;
+}
+
+static int by_score(const void *a, const void *b, void *scores)
+{
+	const double *s = scores;
+	double x = s[*(const uint32_t *)a], y = s[*(const uint32_t *)b];
+	return (x < y) - (x > y);
+}
+
+uint32_t *kp_spm_ranks(const double *score, size_t n)
+{
+	uint32_t *order = kp_try_malloc(n * sizeof(*order)),
+		 *rank = kp_try_malloc(n * sizeof(*rank));
+	if (!order || !rank) {
+		kp_mem_free(order);
+		kp_mem_free(rank);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		order[i] = i;
+	}
+	qsort_r(order, n, sizeof(*order), by_score, (void *)(uintptr_t)score);
+	for (uint32_t i = 0, r = 0; i < n; i++) {
+		r += i && score[order[i]] < score[order[i - 1]];
+		rank[order[i]] = r;
+	}
+	kp_mem_free(order);
+	return rank;
 }
 
 int kp_spm_encode(const struct kp_model *m, const struct kp_vocab *v, kp_str piece,

@@ -14,7 +14,7 @@ enum {
 	KP_UC_UPPER = 32,  /* \p{Lu} or \p{Lt} */
 	KP_UC_LOWER = 64,  /* \p{Ll} */
 	KP_UC_DIGIT = 128, /* what the pre-tokenizer Digits splits at (Unicode 17's numbers) */
-	KP_UC_NEW = 256,   /* a letter or number that llama.cpp's tables do not have */
+	KP_UC_NEW = 256,   /* assigned too late for llama.cpp's tables */
 };
 
 struct kp_uc_decomposition {

@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	ptrdiff_t cut = kp_str_find_char(all, '\n');
 	kp_str text = cut < 0 ? KP_S("ab 12 x\n") : kp_str_skip(all, (size_t)cut + 1);
 	kp_str pattern = cut < 0 ? all : kp_str_sub(all, 0, (size_t)cut);
-	if (!kp_utf8_ok(all) || text.n > 4096 || kp_pattern_regex(pattern, &p, &err)) {
+	if (!kp_utf8_ok(all) || text.n > 4096 ||
+		kp_pattern_regex(pattern, KP_CLASSES_HF, &p, &err)) {
 		return 0;
 	}
 	struct kp_find f = kp_find_begin(&p, &work, text);
