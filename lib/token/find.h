@@ -15,8 +15,8 @@ enum kp_classes {
 	KP_CLASSES_LLAMA, /* llama.cpp's: one Unicode version older */
 };
 struct kp_pattern {
-	kp_str literal; /* borrowed; KP_STR_NULL: the regular expression */
-	kp_str regex;   /* borrowed: its source; KP_STR_NULL: none */
+	kp_str literal;          /* borrowed; KP_STR_NULL: the regular expression */
+	kp_str regex;            /* borrowed: its source; KP_STR_NULL: none */
 	enum kp_classes classes; /* of the expression */
 	void *code;              /* pcre2_code */
 };

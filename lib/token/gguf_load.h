@@ -29,15 +29,14 @@ struct kp_gguf_meta {
 
 /* Adds all tokens, and which of them are cut out of text, are shown, end a generation. Ends with kp_build_index. `score` has one
    for each token, or is NULL. */
-int kp_gguf_tokens(struct kp_build *b, struct kp_gguf_meta *m, double *score,
-	struct kp_err *err) KP_MUST_USE;
+int kp_gguf_tokens(
+	struct kp_build *b, struct kp_gguf_meta *m, double *score, struct kp_err *err) KP_MUST_USE;
 /* The roles, and what stands before and behind a text. */
-int kp_gguf_roles(
-	struct kp_build *b, const struct kp_gguf_meta *m, bool add_bos, struct kp_err *err) KP_MUST_USE;
+int kp_gguf_roles(struct kp_build *b, const struct kp_gguf_meta *m, bool add_bos,
+	struct kp_err *err) KP_MUST_USE;
 
 /* The pre-tokenizer of a gpt2 model with this name. */
-int kp_gguf_pre(
-	struct kp_build *b, kp_str pre, bool *ret_add_bos, struct kp_err *err) KP_MUST_USE;
+int kp_gguf_pre(struct kp_build *b, kp_str pre, bool *ret_add_bos, struct kp_err *err) KP_MUST_USE;
 /* Patterns one behind the other, each isolating what it matches; the list ends with NULL. */
 int kp_gguf_patterns(
 	struct kp_tokenizer *t, const char *const *patterns, struct kp_err *err) KP_MUST_USE;

@@ -12,44 +12,44 @@
 #include <string.h>
 
 #define CONTRACTION "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
-#define SPACES	    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define GPT2	    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define WORDS(number, spaces)                                                   \
-	CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number                    \
+#define SPACES      "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define GPT2        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define WORDS(number, spaces)                                \
+	CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number \
 		    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" spaces
-#define DEEPSEEK                                                                                       \
+#define DEEPSEEK                                                                                             \
 	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
 	" ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
 #define CJK "[一-龥\u3040-ゟ゠-ヿ]+"
 /* upper*lower+ or upper+lower* with what may stand before and behind. */
-#define CASED(upper, lower, suffix, number)                                                    \
-	"[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" upper "+" \
-	lower "*" suffix "|" number "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
-#define UPPER	   "[\\p{L}&&[^a-z]]"
-#define LOWER	   "[\\p{L}&&[^A-Z]]"
-#define UPPER_MARK "[\\p{L}\\p{M}&&[^a-z]]"
-#define LOWER_MARK "[\\p{L}\\p{M}&&[^A-Z]]"
-#define ANY_MARK   "[\\p{L}\\p{M}]" /* categories below \p{L} are all of it there */
+#define CASED(upper, lower, suffix, number)                                                 \
+	"[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" upper \
+	"+" lower "*" suffix "|" number "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
+#define UPPER         "[\\p{L}&&[^a-z]]"
+#define LOWER         "[\\p{L}&&[^A-Z]]"
+#define UPPER_MARK    "[\\p{L}\\p{M}&&[^a-z]]"
+#define LOWER_MARK    "[\\p{L}\\p{M}&&[^A-Z]]"
+#define ANY_MARK      "[\\p{L}\\p{M}]" /* categories below \p{L} are all of it there */
 #define NO_SPACE(set) "[" set "&&[^\\s]]"
-#define HAN                                                                                      \
+#define HAN                                                                                                   \
 	"\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2ebef}\\x{f900}-\\x{faff}" \
 	"\\x{2f800}-\\x{2fa1f}"
 /* Groups of three from the right; what stands before a number joins its first group. */
-#define THREES                                                                            \
-	"[^\\p{N}]*\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))|[^\\p{N}]+"
-#define BLOOM " ?[^(\\s|.,!?…。，、।۔،)]+"
+#define THREES "[^\\p{N}]*\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))|[^\\p{N}]+"
+#define BLOOM  " ?[^(\\s|.,!?…。，、।۔،)]+"
 
 static const char *const gpt2[] = { GPT2, NULL };
 static const char *const digits_gpt2[] = { "\\p{N}", GPT2, NULL };
 static const char *const llama3[] = { WORDS("\\p{N}{1,3}", SPACES), NULL };
-static const char *const jais2[] = { WORDS("\\p{N}{1,3}",
-					     "\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|"
-					     "\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|"
-					     "\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"),
-	NULL };
+static const char *const jais2[] = {
+	WORDS("\\p{N}{1,3}", "\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|"
+			     "\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|"
+			     "\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"),
+	NULL
+};
 static const char *const qwen2[] = { WORDS("\\p{N}", SPACES), NULL };
-static const char *const qwen35[] = {
-	CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
+static const char *const qwen35[] = { CONTRACTION
+	"|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
 	NULL };
 static const char *const deepseek3[] = { "\\p{N}{1,3}", CJK, DEEPSEEK, NULL };
 static const char *const deepseek_llm[] = { "[\\r\\n]",
@@ -61,37 +61,44 @@ static const char *const deepseek_llm[] = { "[\\r\\n]",
 static const char *const deepseek_coder[] = { "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
 	NO_SPACE("一-龥ࠀ-一가-\ud7ff") "+", "\\p{N}", NULL };
 static const char *const falcon[] = { "[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]", NULL };
-static const char *const old[] = {
-	"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]", NULL };
+static const char *const old[] = { "[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]",
+	NULL };
 static const char *const bloom[] = { BLOOM, NULL };
 static const char *const viking[] = { BLOOM, "\\p{N}", NULL };
 static const char *const tekken[] = { CASED(UPPER, LOWER, "", "\\p{N}"), NULL };
 static const char *const gpt4o[] = { CASED(UPPER, LOWER, CONTRACTION "?", "\\p{N}{1,3}"), NULL };
 static const char *const granite_embed[] = {
-	CASED(UPPER_MARK, LOWER_MARK, CONTRACTION "?", "\\p{N}{1,3}"), NULL };
+	CASED(UPPER_MARK, LOWER_MARK, CONTRACTION "?", "\\p{N}{1,3}"), NULL
+};
 static const char *const tiny_aya[] = { THREES,
 	CASED(ANY_MARK, ANY_MARK, CONTRACTION "?", "\\p{N}{1,3}"), NULL };
 static const char *const youtu[] = {
 	"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|" CJK,
-	CASED(ANY_MARK, ANY_MARK, CONTRACTION "?", "\\p{N}"), NULL };
+	CASED(ANY_MARK, ANY_MARK, CONTRACTION "?", "\\p{N}"), NULL
+};
 static const char *const spark[] = { "\\p{N}{1,3}", CJK,
 	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
 	" ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+",
 	"\\p{N}", NULL };
-static const char *const kimi[] = { "[" HAN "]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}&&[^" HAN "]]+" CONTRACTION
+static const char *const kimi[] = { "[" HAN "]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}&&[^" HAN
+				    "]]+" CONTRACTION
 				    "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
 	NULL };
 static const char *const superbpe[] = { "\\p{N}+", "(?=(?:[0-9]{3})+(?![0-9]))", NULL };
 static const char *const bailing[] = {
 	"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
 	"\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+	NULL
+};
+static const char *const seed_coder[] = { CONTRACTION
+	"|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES,
 	NULL };
-static const char *const seed_coder[] = {
-	CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES, NULL };
 static const char *const ufakzeka[] = {
-	"[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, NULL };
+	"[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, NULL
+};
 static const char *const afmoe[] = { THREES,
-	NO_SPACE("一-\u9fff㐀-䶿\u8c48-\ufaff\u3040-ゟ゠-ヿ･-ﾟ⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff가-\ud7afᄀ-ᇿ") "+",
+	NO_SPACE(
+		"一-\u9fff㐀-䶿\u8c48-\ufaff\u3040-ゟ゠-ヿ･-ﾟ⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff가-\ud7afᄀ-ᇿ") "+",
 	DEEPSEEK, NULL };
 static const char *const laguna[] = { "[^\\n]+|[\\n]+", WORDS("\\p{N}", SPACES), NULL };
 static const char *const exaone_moe[] = { CONTRACTION
@@ -205,8 +212,7 @@ int kp_gguf_patterns(struct kp_tokenizer *t, const char *const *patterns, struct
 	for (; *patterns; patterns++) {
 		struct kp_split_step step = { .kind = KP_SPLIT_PATTERN,
 			.behavior = KP_SPLIT_ISOLATED };
-		if (kp_pattern_regex(
-			    kp_str_c(*patterns), KP_CLASSES_LLAMA, &step.pattern, err)) {
+		if (kp_pattern_regex(kp_str_c(*patterns), KP_CLASSES_LLAMA, &step.pattern, err)) {
 			return -1;
 		}
 		s->step[s->n++] = step;

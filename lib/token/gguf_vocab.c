@@ -254,8 +254,9 @@ static int add_token(struct vocab *v, kp_id id, struct kp_err *err)
 			"load token `%u`: a user-defined one in a `t5` vocabulary", id);
 	}
 	if ((is & BYTE) && (kind == KP_GGUF_BPE || kp_decoder_byte(v->text[id]) < 0)) {
-		return kp_err_set(err, KP_UNIMPLEMENTED, "load token `%u`: a byte token `%" KP_FMT "`",
-			id, KP_ARG(kp_str_sub(v->text[id], 0, 80)));
+		return kp_err_set(err, KP_UNIMPLEMENTED,
+			"load token `%u`: a byte token `%" KP_FMT "`", id,
+			KP_ARG(kp_str_sub(v->text[id], 0, 80)));
 	}
 	if (kp_build_token(b, id, v->text[id], err)) {
 		return -1;
@@ -263,7 +264,8 @@ static int add_token(struct vocab *v, kp_id id, struct kp_err *err)
 	struct kp_tok *tok = &b->t->vocab.tok[id];
 	kp_str bytes = kp_vocab_bytes(&b->t->vocab, id);
 	if (cut) {
-		tok->shape = kind == KP_GGUF_BPE && kp_str_eq(bytes, v->text[id]) ? 0 : KP_SHAPE_RAW;
+		tok->shape =
+			kind == KP_GGUF_BPE && kp_str_eq(bytes, v->text[id]) ? 0 : KP_SHAPE_RAW;
 	} else {
 		tok->shape = is & BYTE ? KP_SHAPE_BYTE : is & NORMAL ? 0 : KP_SHAPE_HIDDEN;
 	}
@@ -341,12 +343,13 @@ static int add_all(struct vocab *v, double *score, struct kp_err *err)
 		int32_t bits = 0;
 		float f;
 		if (score && !kp_gguf_i32(&v->m->scores, &bits)) {
-			return kp_err_set(err, KP_INVALID_ARGUMENT, "load token `%u`: no score", id);
+			return kp_err_set(
+				err, KP_INVALID_ARGUMENT, "load token `%u`: no score", id);
 		}
 		memcpy(&f, &bits, sizeof(f));
 		if (!(f >= -FLT_MAX && f <= FLT_MAX)) {
-			return kp_err_set(
-				err, KP_INVALID_ARGUMENT, "load token `%u`: its score is no number", id);
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"load token `%u`: its score is no number", id);
 		}
 		if (score) {
 			score[id] = (double)f;

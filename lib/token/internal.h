@@ -61,7 +61,7 @@ struct kp_tokenizer {
 	bool keeps_symbols; /* SentencePiece: normalization leaves the tokens of `normalized` as they are */
 	struct kp_norm norm;     /* the normalizers otherwise */
 	struct kp_pretok pretok; /* run is NULL: see split */
-	bool longest_first; /* of added tokens, see kp_matcher */
+	bool longest_first;      /* of added tokens, see kp_matcher */
 	bool old_text_only; /* the scanner is right for what kp_gguf_text_is_old only; split for any text */
 	struct kp_split split;
 	struct kp_model model;     /* text models; bpe otherwise */
@@ -115,9 +115,9 @@ struct kp_build {
 	KP_VEC(kp_id)
 	eog;
 	bool keep_last, drop_gaps;
-	bool raw;           /* tokens are bytes as they are, none of them in the alphabet */
-	bool by_product;    /* a merge's rank is its product's id, see kp_bpe */
-	bool text; /* tokens are text, not bytes in the alphabet; set before the first one */
+	bool raw;        /* tokens are bytes as they are, none of them in the alphabet */
+	bool by_product; /* a merge's rank is its product's id, see kp_bpe */
+	bool text;       /* tokens are text, not bytes in the alphabet; set before the first one */
 	size_t strip_prefix; /* bytes that a merge takes off its right side (continuing_subword_prefix) */
 };
 int kp_build_init(struct kp_build *b, struct kp_err *err) KP_MUST_USE;

@@ -24,8 +24,7 @@ void kp_norm_ugm(const struct kp_norm_step *st, struct kp_norm_out *o)
 		kp_buf_reset(&one);
 		for (size_t i = 0; i < text.n; i++) {
 			bool blank = text.p[i] == ' ';
-			if (blank ? !st->right
-				  : !in_word && (st->right || (st->left && !marked))) {
+			if (blank ? !st->right : !in_word && (st->right || (st->left && !marked))) {
 				kp_buf_lit(&one, MARK);
 				marked = marked || !blank;
 			}
@@ -46,7 +45,14 @@ void kp_norm_ugm(const struct kp_norm_step *st, struct kp_norm_out *o)
 enum wpm_kind { GONE, BLANK, ALONE, PART };
 
 /* Index into KP_UC_CATEGORIES. */
-enum { CATEGORY_PC = 11, CATEGORY_PO = 17, CATEGORY_CC = 25, CATEGORY_CF, CATEGORY_CN, CATEGORY_CO };
+enum {
+	CATEGORY_PC = 11,
+	CATEGORY_PO = 17,
+	CATEGORY_CC = 25,
+	CATEGORY_CF,
+	CATEGORY_CN,
+	CATEGORY_CO
+};
 
 /* What becomes of a character, and to what. */
 static enum wpm_kind wpm_char(const struct kp_norm_step *st, uint32_t *cp)
@@ -73,7 +79,8 @@ static enum wpm_kind wpm_char(const struct kp_norm_step *st, uint32_t *cp)
 	}
 	bool alone = (category >= CATEGORY_PC && category <= CATEGORY_PO) ||
 		     (*cp < 0x7f && (class & KP_UC_PS)) || (kp_uc_more(*cp) & KP_UC_CHINESE);
-	d = st->left && category != CATEGORY_CN ? kp_uc_find(kp_uc_lower, kp_uc_lower_n, *cp) : NULL;
+	d = st->left && category != CATEGORY_CN ? kp_uc_find(kp_uc_lower, kp_uc_lower_n, *cp)
+						: NULL;
 	*cp = d ? kp_uc_lower_pool[d->at] : *cp;
 	return alone ? ALONE : PART;
 }

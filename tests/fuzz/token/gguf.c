@@ -19,8 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	kp_buf_init(&out, 1 << 20);
 	struct kp_text text =
 		kp_text_trusted(KP_S("It's 12 tokens\n\n of <|text|> and 中文 é\xcc\x81."));
-	KP_BUG_ON(kp_tokenizer_encode(t, s, &text, &(struct kp_encode_opts){ .add_special = true },
-			  &ids, &err) != 0);
+	/* A text may need the unknown token, which is not there; else it has ids. */
+	int r = kp_tokenizer_encode(
+		t, s, &text, &(struct kp_encode_opts){ .add_special = true }, &ids, &err);
+	KP_BUG_ON(r != 0 && (!err.msg[0] || err.code == KP_INTERNAL));
 	KP_BUG_ON(kp_tokenizer_decode(t, ids.p, ids.n, true, &out, &err) != 0);
 	kp_buf_fini(&out);
 	kp_ids_fini(&ids);
