@@ -1,6 +1,6 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json wire net rpc admin core schema api engine control token template parse prompt
+MODULES := base obs json wire net rpc admin core schema kube api engine control token template parse prompt
 
 DEPS_base     :=
 DEPS_obs      := base
@@ -11,6 +11,7 @@ DEPS_rpc      := net json obs base
 DEPS_admin    := net json obs base
 DEPS_core     := json obs base
 DEPS_schema   := core json obs base
+DEPS_kube     := schema core net json obs base
 DEPS_api      := schema core json obs base
 DEPS_engine   := schema core net wire json obs base
 DEPS_control  := api schema core rpc net wire json obs base
@@ -35,6 +36,7 @@ PKGS_wire     := libprotobuf-c
 PKGS_rpc      := grpc gpr
 PKGS_admin    := libwebsockets
 PKGS_token    := zlib libpcre2-8
+PKGS_kube     := libcurl
 PKGS_cli      := libcurl
 
 # Libraries without a .pc file.
