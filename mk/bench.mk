@@ -70,3 +70,12 @@ bench-control: all $(B)/bin/control-gateways ## one operator with 1,000 gateways
 	$(shell hack/venv)/bin/python bench/control/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
 bench: bench-control
 .PHONY: bench-control
+
+$(B)/bin/prompt-bench: $(B)/obj/bench/prompt/bench.o $(call libs_of,prompt)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,prompt)
+
+bench-prompt: $(B)/bin/prompt-bench all ## a prompt's next turn, with the cache and without, beside jinja2 and fastokens; the gateway turn by turn (a minute)
+	bench/prompt/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
+bench: bench-prompt
+.PHONY: bench-prompt
