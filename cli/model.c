@@ -129,6 +129,41 @@ static void print_served_endpoints(struct kp_cli *cli, const json_t *revision)
 	kp_table_print(&t, "  ", &cli->out);
 }
 
+/* Which template it is, and what messages look like to it. */
+static void print_template(struct kp_cli *cli, const json_t *revision)
+{
+	static const struct {
+		const char *name, *title;
+	} words[] = { { "system", "system" }, { "user", "user" }, { "assistant", "assistant" },
+		{ "tool", "tool" }, { "arguments", "arguments" }, { "tools", "tools" },
+		{ "besideCalls", "beside calls" } };
+	static const struct {
+		const char *name, *what;
+	} flags[] = { { "parallelCalls", "parallel calls" }, { "developer", "developers" },
+		{ "reasoning", "reasoning beside calls" },
+		{ "pastReasoning", "reasoning of earlier turns" } };
+	const json_t *shape = json_object_get(revision, "shape");
+	kp_str shown = KP_S("");
+	line(cli, "  Chat template:", kp_at_str(revision, "chatTemplate"));
+	if (!shape) {
+		return;
+	}
+	line(cli, "  Text policy:", kp_at_str(revision, "textPolicy"));
+	for (size_t i = 0; i < KP_LEN(words); i++) {
+		shown = kp_arena_printf(cli->arena, "%" KP_FMT "%s%s %" KP_FMT, KP_ARG(shown),
+			i ? ", " : "", words[i].title, KP_ARG(kp_at_str(shape, words[i].name)));
+	}
+	line(cli, "  Its messages:", shown);
+	shown = KP_S("");
+	for (size_t i = 0; i < KP_LEN(flags); i++) {
+		if (kp_at_bool(shape, flags[i].name)) {
+			shown = kp_arena_printf(cli->arena, "%" KP_FMT "%s%s", KP_ARG(shown),
+				shown.n ? ", " : "", flags[i].what);
+		}
+	}
+	line(cli, "  It shows:", shown.n ? shown : KP_S("none of the rest"));
+}
+
 void kp_print_served(struct kp_cli *cli, const json_t *answer)
 {
 	size_t i;
@@ -146,8 +181,7 @@ void kp_print_served(struct kp_cli *cli, const json_t *answer)
 					      KP_ARG(kp_str_sub(tokenizer, 0, 200)),
 					      (long long)kp_at_int(r, "vocabulary"))
 				    : why);
-		line(cli, "  Chat template:",
-			kp_at_bool(r, "chatTemplate") ? KP_S("yes") : KP_S("no"));
+		print_template(cli, r);
 		line(cli, "  Context:",
 			kp_arena_printf(
 				cli->arena, "%lld tokens", (long long)kp_at_int(r, "maxContext")));

@@ -67,6 +67,8 @@ static void write_engine(struct kp_buf *b, const struct kp_program_engine *e)
 	add_uint(b, 5, e->protocol);
 	add_uint(b, 6, e->tokenizer);
 	add_str(b, 7, e->tokenizer_path);
+	add_str(b, 8, e->chat_template);
+	add_uint(b, 9, e->text_policy);
 }
 static void write_endpoint(struct kp_buf *b, const struct kp_program_engine *e, size_t index)
 {
@@ -333,7 +335,8 @@ static int read_engine(struct reader *r, const struct kp_item *i)
 		.pool = kp_str_c(m->pool),
 		.model = kp_str_c(m->model),
 		.n_aliases = m->n_aliases,
-		.tokenizer_path = kp_str_c(m->tokenizer_path) };
+		.tokenizer_path = kp_str_c(m->tokenizer_path),
+		.chat_template = kp_str_c(m->chat_template) };
 	if (!kp_str_eq(e->name, i->key) || !name_ok(r, e->name)) {
 		return invalid(r, i, "the name is not the key, or not of this namespace");
 	}
@@ -355,6 +358,14 @@ static int read_engine(struct reader *r, const struct kp_item *i)
 	if (e->tokenizer_path.n > PATH_BYTES ||
 		is_path != kp_str_starts(e->tokenizer_path, KP_S("/"))) {
 		return invalid(r, i, "the path of its tokenizer does not fit its source");
+	}
+	if (m->text_policy < 0 ||
+		m->text_policy > KELPIE__CONTROL__V1__TEXT_POLICY__TEXT_POLICY_TRUSTED) {
+		return refuse(r, i, KP_UNIMPLEMENTED, "an unknown policy for the text of clients");
+	}
+	e->text_policy = (enum kp_program_text_policy)m->text_policy;
+	if (e->chat_template.n > NAME_BYTES) {
+		return invalid(r, i, "the name of its chat template is too long");
 	}
 	if (m->n_aliases > ALIASES_MAX) {
 		return invalid(r, i, "too many aliases");

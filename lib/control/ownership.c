@@ -88,6 +88,8 @@ static int copy_engine(struct decision *d, const struct kp_program_engine *from,
 			       kp_arena_dup(d->arena, from->model, &to->model, d->err) < 0 ||
 			       kp_arena_dup(d->arena, from->tokenizer_path, &to->tokenizer_path,
 				       d->err) < 0 ||
+			       kp_arena_dup(d->arena, from->chat_template, &to->chat_template,
+				       d->err) < 0 ||
 			       copy_strs(d, from->aliases, from->n_aliases, &to->aliases) < 0
 		       ? -1
 		       : 0;

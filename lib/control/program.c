@@ -53,6 +53,25 @@ const char *kp_engine_protocol_name(enum kp_engine_protocol p)
 	return p == KP_PROTOCOL_SGLANG ? "sglang" : "vllm";
 }
 
+/* Auto has none. */
+#define TEMPLATE(name) KP_INFERENCE_ENGINE_TOKENIZER_CHAT_TEMPLATE_##name
+static const char *const template_names[] = { [TEMPLATE(UNSET)] = "",
+	[TEMPLATE(AUTO)] = "",
+	[TEMPLATE(OWN)] = "Own",
+	[TEMPLATE(DEEPSEEK_V32)] = "deepseek_v32",
+	[TEMPLATE(DEEPSEEK_V4)] = "deepseek_v4",
+	[TEMPLATE(HARMONY)] = "harmony",
+	[TEMPLATE(MISTRAL_V7)] = "mistral_v7",
+	[TEMPLATE(MISTRAL_V11)] = "mistral_v11",
+	[TEMPLATE(MISTRAL_V13)] = "mistral_v13" };
+
+static enum kp_program_text_policy text_policy(enum kp_inference_engine_tokenizer_text_policy p)
+{
+	return p == KP_INFERENCE_ENGINE_TOKENIZER_TEXT_POLICY_TRUSTED ? KP_TEXT_TRUSTED
+	       : p == KP_INFERENCE_ENGINE_TOKENIZER_TEXT_POLICY_PLAIN ? KP_TEXT_PLAIN
+								      : KP_TEXT_MARKERS;
+}
+
 static int add_engine(struct builder *b, const struct kp_object *o, struct kp_err *err)
 {
 	struct kp_arena *a = b->p->arena;
@@ -79,6 +98,8 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	e->tokenizer = s->tokenizer.source == KP_INFERENCE_ENGINE_TOKENIZER_SOURCE_PATH
 			       ? KP_TOKENIZER_PATH
 			       : KP_TOKENIZER_ENGINE;
+	e->chat_template = kp_str_c(template_names[s->tokenizer.chat_template]);
+	e->text_policy = text_policy(s->tokenizer.text_policy);
 	for (size_t i = 0; i < s->model.n_aliases; i++) {
 		char field[64];
 		snprintf(field, sizeof(field), "spec.model.aliases[%zu]", i);

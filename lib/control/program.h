@@ -26,6 +26,8 @@ struct kp_program_endpoint {
 	kp_str address;                         /* "127.0.0.1:50051", once per engine */
 	const struct kp_program_gateway *owner; /* NULL: none is known */
 };
+/* By the numbers of token/tokenizer.h's kp_text_policy. */
+enum kp_program_text_policy { KP_TEXT_MARKERS = 0, KP_TEXT_PLAIN, KP_TEXT_TRUSTED };
 struct kp_program_engine {
 	kp_str name; /* "default/demo" */
 	kp_str pool; /* "default/demo" */
@@ -35,6 +37,8 @@ struct kp_program_engine {
 	enum kp_engine_protocol protocol;
 	enum kp_tokenizer_source tokenizer;
 	kp_str tokenizer_path;
+	kp_str chat_template; /* "": by the model table; "Own", "harmony" */
+	enum kp_program_text_policy text_policy;
 	const struct kp_program_endpoint *endpoints; /* in the manifest's order */
 	size_t n_endpoints;
 };

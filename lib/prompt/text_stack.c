@@ -1,4 +1,4 @@
-/* DESIGN: at load the template is compiled and its literal text is searched for added tokens:
+/* DESIGN: at load the template that the model table chooses is compiled and its literal text is searched for added tokens:
    those, the special tokens and the known reasoning and tool markers are the control tokens (DESIGN
    "Text safety"); nothing a client wrote becomes one of them. It is also probed for the shape of
    messages it takes. Rendering rewrites the conversation to that shape and hands the template exactly
@@ -9,11 +9,14 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "template/native.h"
 #include "template/prefill.h"
 
 /* Reasoning and tool markers of the families served; an assistant's own are control tokens in its
  * history. */
 static const char *const marker_texts[] = { "<think>", "</think>", "<tool_call>", "</tool_call>" };
+
+const char *const kp_text_policy_names[] = { "Markers", "Plain", "Trusted", NULL };
 
 struct control_search {
 	const struct kp_tokenizer *tokenizer;
@@ -47,6 +50,9 @@ static int make_policy(struct kp_text_stack *s, struct kp_err *err)
 	if (s->chat) {
 		kp_template_each_literal(s->chat, search_literal, &search);
 	}
+	for (size_t i = 0; i < s->n_named; i++) {
+		kp_template_each_literal(s->named[i].chat, search_literal, &search);
+	}
 	for (size_t i = 0; i < KP_LEN(marker_texts); i++) {
 		kp_id id = kp_tokenizer_find(s->tokenizer, kp_str_c(marker_texts[i]));
 		if (id != KP_NO_ID) {
@@ -54,7 +60,7 @@ static int make_policy(struct kp_text_stack *s, struct kp_err *err)
 			kp_vec_push(&search.ids, id);
 		}
 	}
-	int r = kp_token_policy_create(s->tokenizer, KP_POLICY_MARKERS, search.ids.p, search.ids.n,
+	int r = kp_token_policy_create(s->tokenizer, s->policy_kind, search.ids.p, search.ids.n,
 		markers, n_markers, &s->policy, err);
 	kp_vec_fini(&search.ids);
 	return r;
@@ -82,76 +88,131 @@ static size_t special_vars(const struct kp_tokenizer_info *info, struct kp_jv te
 	return n;
 }
 
-static void probe(struct kp_text_stack *s)
+static void probe(
+	const struct kp_text_stack *s, const struct kp_template *t, struct kp_template_shape *ret)
 {
 	struct kp_jv texts[N_SPECIAL];
 	struct kp_template_var vars[N_SPECIAL];
 	size_t n = special_vars(s->info, texts, vars);
-	kp_template_probe(s->chat, vars, n, &s->shape);
+	kp_template_probe(t, vars, n, ret);
 }
 
-/* With the tokenizer in place; source: of the chat template, empty: none. */
-static int set_template(struct kp_text_stack *s, kp_str source, struct kp_err *err)
+static uint64_t hash(kp_str s)
 {
-	s->info = kp_tokenizer_info(s->tokenizer);
+	return kp_siphash(s.p, s.n, (const uint8_t[16]){ 1 });
+}
+
+/* source: of the default template, empty: none. */
+static int set_default(struct kp_text_stack *s, kp_str source, struct kp_err *err)
+{
 	if (source.n && kp_template_compile(source, &s->chat, err)) {
 		return kp_err_wrap(err, "chat template");
 	}
 	if (s->chat) {
-		probe(s);
+		probe(s, s->chat, &s->shape);
 	}
-	s->fingerprint =
-		s->info->fingerprint ^ kp_siphash(source.p, source.n, (const uint8_t[16]){ 1 });
-	return make_policy(s, err);
+	s->fingerprint = s->info->fingerprint ^ hash(source) ^ (uint64_t)s->policy_kind << 32;
+	return 0;
 }
 
-static int finish(struct kp_text_stack *s, struct kp_text_stack **ret, struct kp_err *err)
+static int add_named(
+	struct kp_text_stack *s, const struct kp_named_template *from, struct kp_err *err)
 {
-	if (set_template(s, kp_tokenizer_info(s->tokenizer)->chat_template, err)) {
+	struct kp_text_template *to = &s->named[s->n_named];
+	if (kp_template_compile(from->source, &to->chat, err)) {
+		return kp_err_wrap(
+			err, "chat template `%" KP_FMT "`", KP_ARG(kp_str_sub(from->name, 0, 80)));
+	}
+	s->n_named++; /* it has to be destroyed */
+	probe(s, to->chat, &to->shape);
+	s->fingerprint ^= hash(from->source) * 31 + hash(from->name);
+	return kp_arena_dup(s->arena, from->name, &to->name, err);
+}
+
+/* The stack of a tokenizer, which it takes over, still without template. */
+static struct kp_text_stack *stack_new(struct kp_tokenizer *t, enum kp_text_policy policy)
+{
+	struct kp_text_stack *s = kp_new(struct kp_text_stack);
+	kp_ref_init(&s->ref);
+	s->tokenizer = t;
+	s->info = kp_tokenizer_info(t);
+	s->policy_kind = policy;
+	s->arena = kp_arena_create(1 << 20);
+	return s;
+}
+
+static int set_templates(struct kp_text_stack *s, const struct kp_model_files *files,
+	const struct kp_text_options *opts, struct kp_err *err)
+{
+	KP_AUTO(buf) struct kp_buf native;
+	kp_buf_init(&native, 1 << 20);
+	if (kp_model_choose(opts->chat_template, s->tokenizer, files, &s->choice, err)) {
+		return -1;
+	}
+	if (s->choice.native) {
+		KP_BUG_ON(!kp_template_native(kp_str_c(s->choice.native), &native));
+		return kp_buf_finish(&native, "template", err) ||
+				       set_default(s, kp_buf_str(&native), err)
+			       ? -1
+			       : 0;
+	}
+	if (set_default(s, s->info->chat_template, err)) {
+		return -1;
+	}
+	s->named = kp_xcalloc(KP_MAX_NAMED_TEMPLATES, sizeof(*s->named));
+	for (size_t i = 0; i < files->n_templates; i++) {
+		if (add_named(s, &files->templates[i], err)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_files *files,
+	const struct kp_text_options *opts, struct kp_text_stack **ret, struct kp_err *err)
+{
+	struct kp_text_stack *s = stack_new(t, opts->policy);
+	if (set_templates(s, files, opts, err) || make_policy(s, err)) {
+		kp_text_stack_unref(s);
 		return -1;
 	}
 	*ret = s;
 	return 0;
 }
 
-static struct kp_text_stack *stack_new(void)
-{
-	struct kp_text_stack *s = kp_new(struct kp_text_stack);
-	kp_ref_init(&s->ref);
-	return s;
-}
+enum { MAX_FILES_MEMORY = 64 << 20 };
 
-int kp_text_stack_from_tokenizer(
-	struct kp_tokenizer *t, struct kp_text_stack **ret, struct kp_err *err)
+int kp_text_stack_from_zip(kp_str zip, const struct kp_text_options *opts,
+	struct kp_text_stack **ret, struct kp_err *err)
 {
-	struct kp_text_stack *s = stack_new();
-	s->tokenizer = t;
-	if (finish(s, ret, err)) {
-		kp_text_stack_unref(s);
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(MAX_FILES_MEMORY);
+	struct kp_model_files files;
+	struct kp_tokenizer *t;
+	if (kp_tokenizer_from_zip(zip, &t, err)) {
 		return -1;
 	}
-	return 0;
+	kp_model_files_from_zip(zip, a, &files);
+	return kp_text_stack_from_tokenizer(t, &files, opts, ret, err);
 }
 
-int kp_text_stack_from_zip(kp_str zip, struct kp_text_stack **ret, struct kp_err *err)
+int kp_text_stack_from_path(const char *path, const struct kp_text_options *opts,
+	struct kp_text_stack **ret, struct kp_err *err)
 {
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(MAX_FILES_MEMORY);
+	struct kp_model_files files;
 	struct kp_tokenizer *t;
-	return kp_tokenizer_from_zip(zip, &t, err) ? -1 : kp_text_stack_from_tokenizer(t, ret, err);
-}
-
-int kp_text_stack_from_path(const char *path, struct kp_text_stack **ret, struct kp_err *err)
-{
-	struct kp_tokenizer *t;
-	return kp_tokenizer_from_path(path, &t, err) ? -1
-						     : kp_text_stack_from_tokenizer(t, ret, err);
+	if (kp_tokenizer_from_path(path, &t, err)) {
+		return -1;
+	}
+	kp_model_files_from_path(path, a, &files);
+	return kp_text_stack_from_tokenizer(t, &files, opts, ret, err);
 }
 
 int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,
 	struct kp_text_stack **ret, struct kp_err *err)
 {
-	struct kp_text_stack *s = stack_new();
-	s->tokenizer = kp_tokenizer_ref(of->tokenizer);
-	if (set_template(s, source, err)) {
+	struct kp_text_stack *s = stack_new(kp_tokenizer_ref(of->tokenizer), of->policy_kind);
+	if (set_default(s, source, err) || make_policy(s, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}
@@ -170,15 +231,55 @@ void kp_text_stack_unref(struct kp_text_stack *s)
 	if (s && kp_ref_put(&s->ref)) {
 		kp_token_policy_destroy(s->policy);
 		kp_template_destroy(s->chat);
+		for (size_t i = 0; i < s->n_named; i++) {
+			kp_template_destroy(s->named[i].chat);
+		}
+		kp_mem_free(s->named);
+		kp_arena_destroy(s->arena);
 		kp_tokenizer_unref(s->tokenizer);
 		kp_mem_free(s);
 	}
 }
 
-static int check_effort(
-	const struct kp_text_stack *s, const struct kp_chat *chat, struct kp_err *err)
+static const struct kp_text_template *find_named(const struct kp_text_stack *s, kp_str name)
 {
-	if (!chat->reasoning_effort.p || kp_template_mentions(s->chat, KP_S("reasoning_effort"))) {
+	for (size_t i = 0; i < s->n_named; i++) {
+		if (kp_str_eq(s->named[i].name, name)) {
+			return &s->named[i];
+		}
+	}
+	return NULL;
+}
+
+bool kp_text_stack_has(const struct kp_text_stack *s, kp_str name)
+{
+	return (s->chat && kp_str_eq(name, KP_S("default"))) || find_named(s, name);
+}
+
+/* The template for the turn, as transformers' get_chat_template chooses. */
+static int choose(const struct kp_text_stack *s, const struct kp_turn *turn, bool has_tools,
+	struct kp_text_template *ret, struct kp_err *err)
+{
+	const struct kp_text_template *named = find_named(s, turn->chat.template_source);
+	if (!named && !turn->chat.template_source.p && has_tools) {
+		named = find_named(s, KP_S("tool_use"));
+	}
+	*ret = named ? *named : (struct kp_text_template){ .chat = s->chat, .shape = s->shape };
+	if (ret->chat) {
+		return 0;
+	}
+	return s->n_named ? kp_err_param(err, "chat_template",
+				    "`chat_template`: model `%" KP_FMT
+				    "` has no default template, name one, such as `%" KP_FMT "`",
+				    KP_ARG(turn->model), KP_ARG(s->named[0].name))
+			  : kp_err_set(err, KP_FAILED_PRECONDITION,
+				    "model `%" KP_FMT "` has no chat template: use /v1/completions",
+				    KP_ARG(turn->model));
+}
+
+static int check_effort(const struct kp_template *t, const struct kp_chat *chat, struct kp_err *err)
+{
+	if (!chat->reasoning_effort.p || kp_template_mentions(t, KP_S("reasoning_effort"))) {
 		return 0;
 	}
 	kp_err_param(err, "reasoning_effort",
@@ -235,21 +336,17 @@ int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *tu
 	bool has_tools = chat->tools.n && chat->tool_choice != KP_TOOL_CHOICE_NONE;
 	bool prefill = chat->continue_final_message;
 	struct kp_jv messages, marked, tools;
+	struct kp_text_template t;
 	struct kp_text text;
-	if (!s->chat) {
-		return kp_err_set(err, KP_FAILED_PRECONDITION,
-			"model `%" KP_FMT "` has no chat template: use /v1/completions",
-			KP_ARG(turn->model));
-	}
-	if (check_effort(s, chat, err) ||
+	if (choose(s, turn, has_tools, &t, err) || check_effort(t.chat, chat, err) ||
 		kp_template_adapt_messages(
-			&s->shape, &chat->messages, turn->arena, &messages, err) ||
+			&t.shape, &chat->messages, turn->arena, &messages, err) ||
 		(has_tools && kp_template_adapt_tools(
-				      &s->shape, &chat->tools, turn->arena, &tools, err)) ||
+				      &t.shape, &chat->tools, turn->arena, &tools, err)) ||
 		(prefill && kp_template_prefill_mark(&messages, turn->arena, &marked, err)) ||
 		template_vars(s, turn, prefill ? &marked : &messages, has_tools ? &tools : NULL,
 			&opts, err) ||
-		kp_template_render(s->chat, &opts, turn->arena, &text, err)) {
+		kp_template_render(t.chat, &opts, turn->arena, &text, err)) {
 		return -1;
 	}
 	if (prefill && kp_template_prefill_cut(&messages, &text, turn->arena, err)) {

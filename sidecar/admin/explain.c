@@ -55,8 +55,9 @@ static void put_revision(struct kp_buf *out, const struct kp_model_revision *r)
 	if (r->text) {
 		kp_buf_lit(out, "\"tokenizer\":");
 		kp_json_w_str(out, r->text->info->kind);
-		kp_buf_printf(out, ",\"vocabulary\":%zu,\"chatTemplate\":%s,",
-			r->text->info->vocab_size, r->text->chat ? "true" : "false");
+		kp_buf_printf(out, ",\"vocabulary\":%zu,", r->text->info->vocab_size);
+		kp_text_stack_json(r->text, out);
+		kp_buf_addc(out, ',');
 	} else {
 		member(out, "whyNot", r->why_not ? r->why_not : "");
 	}

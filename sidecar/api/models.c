@@ -1,5 +1,5 @@
 /* DESIGN: GET /v1/models and /v1/models/NAME from the snapshot. `max_model_len` is vLLM's extra;
- * aliases are listed with the model they stand for as `parent`, as vLLM lists adapters. */
+ * `chat_template` is ours: which template makes the prompts of its chats. aliases are listed with the model they stand for as `parent`, as vLLM lists adapters. */
 #include "json/write.h"
 #include "sidecar/errors.h"
 #include "sidecar/api/http.h"
@@ -35,6 +35,14 @@ static void put_model(struct kp_buf *out, const struct kp_snapshot *snap, const 
 		kp_buf_u64(out, m->revisions[0]->max_context);
 	} else {
 		kp_buf_lit(out, "null");
+	}
+	const struct kp_text_stack *text = m->revisions[0]->text;
+	if (text) {
+		KP_AUTO(buf) struct kp_buf template;
+		kp_buf_init(&template, 4096);
+		kp_text_stack_describe(text, &template);
+		kp_buf_lit(out, ",\"chat_template\":");
+		kp_json_w_str(out, kp_buf_str(&template));
 	}
 	kp_buf_addc(out, '}');
 }

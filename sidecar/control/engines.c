@@ -55,6 +55,8 @@ struct endpoint {
 struct engine {
 	struct kp_engines *owner;
 	char *name, *pool, *model, *path; /* path: NULL for source Engine */
+	char *chat_template;              /* as in the manifest, "": by the model table */
+	enum kp_program_text_policy text_policy;
 	KP_VEC(char *)
 	aliases;
 	KP_VEC(struct endpoint *)
@@ -185,13 +187,17 @@ static void is_up(struct endpoint *p)
 
 static void take_text(struct engine *e, struct kp_text_stack *text)
 {
+	KP_AUTO(buf) struct kp_buf template;
+	kp_buf_init(&template, 4096);
+	kp_text_stack_describe(text, &template);
 	kp_text_stack_unref(e->text);
 	e->text = text;
 	e->why[0] = '\0';
 	kp_log(KP_LOG_INFO, "model loaded", kp_f_z("engine", e->name), kp_f_z("model", e->model),
 		kp_f_str("tokenizer", text->info->kind),
 		kp_f_int("vocabulary", (int64_t)text->info->vocab_size),
-		kp_f_bool("chat_template", text->chat != NULL));
+		kp_f_str("chat_template", kp_buf_str(&template)),
+		kp_f_z("text_policy", kp_text_policy_names[text->policy_kind]));
 	e->owner->changed(e->owner->arg);
 }
 
@@ -205,6 +211,12 @@ static void text_failed(struct engine *e, const struct kp_err *err)
 	memcpy(e->why, why, sizeof(why));
 	kp_log(KP_LOG_ERROR, "cannot load tokenizer", kp_f_z("engine", e->name), kp_f_err(err));
 	e->owner->changed(e->owner->arg);
+}
+
+static struct kp_text_options text_options(const struct engine *e)
+{
+	return (struct kp_text_options){ .chat_template = kp_str_c(e->chat_template),
+		.policy = (enum kp_text_policy)e->text_policy };
 }
 
 static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
@@ -226,7 +238,8 @@ static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
 	if (!e->text || hash != e->zip_hash) {
 		struct kp_text_stack *text;
 		struct kp_err err;
-		if (kp_texts_load(e->owner->texts, NULL, zip, &text, &err)) {
+		const struct kp_text_options opts = text_options(e);
+		if (kp_texts_load(e->owner->texts, NULL, zip, &opts, &text, &err)) {
 			if (!e->text) {
 				text_failed(e, &err);
 			}
@@ -357,6 +370,7 @@ static void engine_destroy(struct engine *e)
 	kp_mem_free(e->pool);
 	kp_mem_free(e->model);
 	kp_mem_free(e->path);
+	kp_mem_free(e->chat_template);
 	kp_mem_free(e);
 }
 
@@ -509,7 +523,9 @@ static struct engine *find_engine(struct kp_engines *es, const struct kp_program
 			want->tokenizer == KP_TOKENIZER_PATH
 				? e->path && kp_str_eq(kp_str_c(e->path), want->tokenizer_path)
 				: !e->path;
-		if (kp_str_eq(kp_str_c(e->name), want->name) && same_source) {
+		bool same_text = kp_str_eq(kp_str_c(e->chat_template), want->chat_template) &&
+				 e->text_policy == want->text_policy;
+		if (kp_str_eq(kp_str_c(e->name), want->name) && same_source && same_text) {
 			return e;
 		}
 	}
@@ -521,7 +537,8 @@ static void load_path(struct engine *e)
 	struct kp_text_stack *text;
 	struct kp_err err;
 	if (e->path && !e->text) {
-		if (kp_texts_load(e->owner->texts, e->path, KP_STR_NULL, &text, &err)) {
+		const struct kp_text_options opts = text_options(e);
+		if (kp_texts_load(e->owner->texts, e->path, KP_STR_NULL, &opts, &text, &err)) {
 			text_failed(e, &err);
 		} else {
 			take_text(e, text);
@@ -538,6 +555,8 @@ static void apply_engine(struct kp_engines *es, const struct kp_program_engine *
 		e->name = kp_str_z(want->name);
 		e->path = want->tokenizer == KP_TOKENIZER_PATH ? kp_str_z(want->tokenizer_path)
 							       : NULL;
+		e->chat_template = kp_str_z(want->chat_template);
+		e->text_policy = want->text_policy;
 		snprintf(e->why, sizeof(e->why), "waiting for engine `%s`", e->name);
 		kp_vec_push(&es->engines, e);
 	}

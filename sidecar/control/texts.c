@@ -5,6 +5,8 @@
 #include "obs/log.h"
 #include "token/images.h"
 
+enum { FILES_MEMORY = 64 << 20 };
+
 struct kp_texts {
 	struct kp_metrics *metrics;
 	struct kp_token_images *images;   /* NULL: none */
@@ -78,9 +80,11 @@ static void tell(struct kp_texts *t, int64_t begin_ns)
 	t->said = *now;
 }
 
-int kp_texts_load(struct kp_texts *t, const char *path, kp_str zip, struct kp_text_stack **ret,
-	struct kp_err *err)
+int kp_texts_load(struct kp_texts *t, const char *path, kp_str zip,
+	const struct kp_text_options *opts, struct kp_text_stack **ret, struct kp_err *err)
 {
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(FILES_MEMORY);
+	struct kp_model_files files;
 	struct kp_tokenizer *tokenizer;
 	int64_t begin_ns = kp_now_ns();
 	if (path ? kp_token_images_path(t->images, path, &tokenizer, err)
@@ -88,5 +92,10 @@ int kp_texts_load(struct kp_texts *t, const char *path, kp_str zip, struct kp_te
 		return -1;
 	}
 	tell(t, begin_ns);
-	return kp_text_stack_from_tokenizer(tokenizer, ret, err);
+	if (path) {
+		kp_model_files_from_path(path, a, &files);
+	} else {
+		kp_model_files_from_zip(zip, a, &files);
+	}
+	return kp_text_stack_from_tokenizer(tokenizer, &files, opts, ret, err);
 }

@@ -11,7 +11,8 @@ struct kp_texts;
 struct kp_texts *kp_texts_create(struct kp_gateway *g);
 void kp_texts_destroy(struct kp_texts *t); /* NULL is fine */
 /* From a path, or (path is NULL) from an engine's archive. Blocking. */
-int kp_texts_load(struct kp_texts *t, const char *path, kp_str zip, struct kp_text_stack **ret,
+int kp_texts_load(struct kp_texts *t, const char *path, kp_str zip,
+	const struct kp_text_options *opts, struct kp_text_stack **ret,
 	struct kp_err *err) KP_MUST_USE;
 
 #endif

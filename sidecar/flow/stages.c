@@ -63,17 +63,7 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 static int read_body(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	(void)scratch;
-	if (f->api->read(kp_buf_str(&f->body), &f->turn, err)) {
-		return -1;
-	}
-	if (f->turn.chat.template_source.p &&
-		f->l->gateway->config.request_templates != KP_REQUEST_TEMPLATES_TRUST) {
-		kp_err_param(err, "chat_template",
-			"`chat_template`: templates in requests are not allowed here");
-		err->reason = "unsupported_parameter";
-		return -1;
-	}
-	return 0;
+	return f->api->read(kp_buf_str(&f->body), &f->turn, err);
 }
 
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err)
@@ -114,14 +104,32 @@ static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 		&p->text, opts, &p->ids, &p->use, err);
 }
 
+/* The stack with the request's own template; *ret stays NULL when it has none, or only names one of the model's. */
+static int own_template(struct kp_flow *f, struct kp_text_stack **ret, struct kp_err *err)
+{
+	kp_str source = f->turn.chat.template_source;
+	if (!source.p || kp_text_stack_has(f->revision->text, source)) {
+		return 0;
+	}
+	if (f->l->gateway->config.request_templates != KP_REQUEST_TEMPLATES_TRUST) {
+		kp_err_param(err, "chat_template",
+			"`chat_template`: templates in requests are not allowed here");
+		err->reason = "unsupported_parameter";
+		return -1;
+	}
+	if (kp_text_stack_with_template(f->revision->text, source, ret, err)) {
+		snprintf(err->param, sizeof(err->param), "chat_template");
+		return -1;
+	}
+	return 0;
+}
+
 static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	const struct kp_text_stack *t = f->revision->text;
-	kp_str source = f->turn.chat.template_source;
 	struct kp_flow_prompt *g = &f->prompts[0];
 	KP_AUTO(text_stack) struct kp_text_stack *own = NULL;
-	if (source.p && kp_text_stack_with_template(t, source, &own, err)) {
-		snprintf(err->param, sizeof(err->param), "chat_template");
+	if (own_template(f, &own, err)) {
 		return -1;
 	}
 	t = own ? own : t;

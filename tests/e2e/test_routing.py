@@ -57,7 +57,7 @@ def test_explain_shows_what_stands_behind_a_model_and_names_what_it_does_not_kno
     one, other, gateway = two
     told = json.loads(gateway.ask("/explain?model=m")[1])
     (revision,) = told["revisions"]
-    assert told["pool"] == "default/pool" and revision["chatTemplate"] is True
+    assert told["pool"] == "default/pool" and revision["chatTemplate"] == "the model's own" and revision["shape"]["arguments"] == "object"
     assert [(e["address"], e["state"], e["protocol"]) for e in revision["endpoints"]] == [
         (s.address, "routable", "vllm") for s in (one, other)
     ]

@@ -2,9 +2,7 @@
    message left open. */
 #include "prompt/text_stack.h"
 
-#include "base/fs.h"
-#include "tests/test.h"
-#include "tests/unit/token/made.h"
+#include "tests/unit/prompt/tiny.h"
 
 /* Shows tools by their name, content in parts, arguments as JSON text; does not know developers. */
 static const char chat_template[] =
@@ -14,66 +12,20 @@ static const char chat_template[] =
 	"{% for c in m.tool_calls %}{{ c.function.name + c.function.arguments }}{% endfor %}<|end|>{% endfor %}"
 	"{% if add_generation_prompt %}<|turn|>assistant:{% endif %}";
 
-static void write_file(const char *dir, const char *name, kp_str text)
-{
-	struct kp_err err = KP_ERR_INIT;
-	char path[128];
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	assert_int_equal(kp_fs_write_atomic(path, text, 0600, &err), 0);
-}
-
-/* A tokenizer of single bytes, <b>, <|turn|> and <|end|>. */
-static void write_tokenizer(const char *dir)
-{
-	KP_AUTO(buf) struct kp_buf b;
-	kp_buf_init(&b, 1 << 20);
-	kp_buf_addz(&b, "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
-	for (unsigned c = 0; c < 256; c++) {
-		KP_AUTO(buf) struct kp_buf one;
-		kp_buf_init(&one, 16);
-		made_byte(&one, c);
-		kp_buf_addz(&b, c ? "," : "");
-		kp_json_w_str(&b, kp_buf_str(&one));
-		kp_buf_printf(&b, ":%u", c);
-	}
-	kp_buf_addz(&b, "}},\"pre_tokenizer\":");
-	kp_buf_addz(&b, made_pretoks[0]);
-	kp_buf_addz(&b, ",\"decoder\":{\"type\":\"ByteLevel\"},\"added_tokens\":[");
-	const char *const added[] = { "<b>", "<|turn|>", "<|end|>" };
-	for (unsigned i = 0; i < KP_LEN(added); i++) {
-		kp_buf_printf(&b,
-			"%s{\"id\":%u,\"content\":\"%s\",\"special\":true,\"single_word\":false,"
-			"\"lstrip\":false,\"rstrip\":false,\"normalized\":false}",
-			i ? "," : "", 256 + i, added[i]);
-	}
-	kp_buf_addz(&b, "]}");
-	assert_true(kp_buf_ok(&b));
-	write_file(dir, "tokenizer.json", kp_buf_str(&b));
-	kp_buf_reset(&b);
-	kp_buf_addz(&b, "{\"bos_token\":\"<b>\",\"eos_token\":\"<|end|>\",\"chat_template\":");
-	kp_json_w_str(&b, kp_str_c(chat_template));
-	kp_buf_addz(&b, "}");
-	write_file(dir, "tokenizer_config.json", kp_buf_str(&b));
-}
-
 static struct kp_text_stack *stack;
 
 static int setup(void **state)
 {
 	(void)state;
 	struct kp_err err = KP_ERR_INIT;
-	char dir[] = "/tmp/kp-stack-XXXXXX", path[64];
-	assert_non_null(mkdtemp(dir));
-	write_tokenizer(dir);
-	if (kp_text_stack_from_path(dir, &stack, &err)) {
+	char dir[32];
+	make_directory(dir);
+	write_tokenizer(dir, chat_template);
+	if (kp_text_stack_from_path(dir, &(struct kp_text_options){ 0 }, &stack, &err)) {
 		fail_msg("%s", err.msg);
 	}
-	const char *const files[] = { "tokenizer.json", "tokenizer_config.json" };
-	for (size_t i = 0; i < KP_LEN(files); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
-		unlink(path);
-	}
-	rmdir(dir);
+	remove_directory(
+		dir, (const char *const[]){ "tokenizer.json", "tokenizer_config.json", NULL });
 	return 0;
 }
 

@@ -1,0 +1,26 @@
+/* What a model's files say besides the tokenizer: which architecture it is, which version of Mistral's format, and templates with names.
+   Hints: what cannot be read says nothing, and is no error (config.json of many models has NaN and Infinity in it). Blocking. */
+#ifndef KP_PROMPT_MODEL_FILES_H
+#define KP_PROMPT_MODEL_FILES_H
+
+#include "base/arena.h"
+
+enum { KP_MAX_NAMED_TEMPLATES = 16 };
+
+struct kp_named_template {
+	kp_str name; /* "tool_use", "rag", never "default" */
+	kp_str source;
+};
+struct kp_model_files {
+	kp_str architecture; /* "Qwen3ForCausalLM", or a GGUF's "llama"; "": not known, as below */
+	kp_str model_type;   /* "qwen3" */
+	kp_str tekken;       /* "v13" */
+	struct kp_named_template templates[KP_MAX_NAMED_TEMPLATES];
+	size_t n_templates;
+};
+
+/* A directory or a GGUF file; the archive of GetTokenizer. Everything found is in the arena. */
+void kp_model_files_from_path(const char *path, struct kp_arena *a, struct kp_model_files *ret);
+void kp_model_files_from_zip(kp_str zip, struct kp_arena *a, struct kp_model_files *ret);
+
+#endif

@@ -1,0 +1,112 @@
+/* DESIGN: architecture first, then what only one family's tokenizer has. A name is no evidence. */
+#include "prompt/model_table.h"
+
+#include "template/native.h"
+
+#include <stdio.h>
+
+/* Where vLLM, too, renders by code whatever template the model has. GGUF files have names of their own. */
+static const struct {
+	const char *architecture, *native;
+} by_architecture[] = {
+	{ "DeepseekV32ForCausalLM", "deepseek_v32" },
+	{ "DeepseekV4ForCausalLM", "deepseek_v4" },
+	{ "DeepseekV4ForConditionalGeneration", "deepseek_v4" },
+	{ "GptOssForCausalLM", "harmony" },
+	{ "gpt-oss", "harmony" },
+};
+/* config.json's model_type, of derived models whose architecture has another name. */
+static const struct {
+	const char *model_type, *native;
+} by_type[] = {
+	{ "deepseek_v32", "deepseek_v32" },
+	{ "deepseek_v4", "deepseek_v4" },
+	{ "gpt_oss", "harmony" },
+};
+static const struct {
+	const char *version, *native;
+} by_tekken[] = { { "v7", "mistral_v7" }, { "v11", "mistral_v11" }, { "v13", "mistral_v13" } };
+
+static const char *const harmony_tokens[] = { "<|start|>", "<|channel|>", "<|message|>", "<|call|>",
+	"<|return|>", "<|constrain|>" };
+
+static bool has_added(const struct kp_tokenizer *t, const char *token)
+{
+	kp_id id;
+	kp_str text;
+	bool special;
+	for (size_t i = 0; kp_tokenizer_added(t, i, &id, &text, &special); i++) {
+		if (kp_str_eq(text, kp_str_c(token))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_harmony(const struct kp_tokenizer *t)
+{
+	for (size_t i = 0; i < KP_LEN(harmony_tokens); i++) {
+		if (!has_added(t, harmony_tokens[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void chosen(struct kp_model_choice *c, const char *native, const char *what, kp_str operand)
+{
+	c->native = native;
+	snprintf(c->why, sizeof(c->why), "%s `%" KP_FMT "`", what,
+		KP_ARG(kp_str_sub(operand, 0, 60)));
+}
+
+static void by_table(
+	const struct kp_tokenizer *t, const struct kp_model_files *f, struct kp_model_choice *ret)
+{
+	for (size_t i = 0; i < KP_LEN(by_architecture); i++) {
+		if (kp_str_eq(f->architecture, kp_str_c(by_architecture[i].architecture))) {
+			chosen(ret, by_architecture[i].native, "architecture", f->architecture);
+			return;
+		}
+	}
+	for (size_t i = 0; i < KP_LEN(by_type); i++) {
+		if (kp_str_eq(f->model_type, kp_str_c(by_type[i].model_type))) {
+			chosen(ret, by_type[i].native, "model type", f->model_type);
+			return;
+		}
+	}
+	/* Only where it is the tokenizer that runs: a tokenizer.json beside it has its own template. */
+	bool is_tekken = kp_str_eq(kp_tokenizer_info(t)->kind, KP_S("tekken"));
+	for (size_t i = 0; is_tekken && i < KP_LEN(by_tekken); i++) {
+		if (kp_str_eq(f->tekken, kp_str_c(by_tekken[i].version))) {
+			chosen(ret, by_tekken[i].native, "tekken.json", f->tekken);
+			return;
+		}
+	}
+	if (is_harmony(t)) {
+		chosen(ret, "harmony", "the tokenizer's", KP_S("<|channel|>, <|constrain|>, ..."));
+	}
+}
+
+int kp_model_choose(kp_str want, const struct kp_tokenizer *t, const struct kp_model_files *files,
+	struct kp_model_choice *ret, struct kp_err *err)
+{
+	*ret = (struct kp_model_choice){ .native = NULL };
+	if (want.n == 0 || kp_str_eq(want, KP_S("Auto"))) {
+		by_table(t, files, ret);
+		return 0;
+	}
+	if (kp_str_eq(want, KP_S("Own"))) {
+		return 0;
+	}
+	for (size_t i = 0; i < kp_n_native_templates; i++) {
+		if (kp_str_eq(want, kp_str_c(kp_native_templates[i].name))) {
+			ret->native = kp_native_templates[i].name;
+			snprintf(ret->why, sizeof(ret->why), "asked for");
+			return 0;
+		}
+	}
+	return kp_err_set(err, KP_INVALID_ARGUMENT,
+		"chat template `%" KP_FMT "`: there is none of that name",
+		KP_ARG(kp_str_sub(want, 0, 80)));
+}
