@@ -23,6 +23,23 @@ static inline uint64_t kp_load64(const void *p)
 #endif
 	return x;
 }
+static inline uint32_t kp_load32(const void *p)
+{
+	uint32_t x;
+	memcpy(&x, p, 4);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	x = __builtin_bswap32(x);
+#endif
+	return x;
+}
+/* Up to 8 bytes, zeros behind them, by loads that overlap: bytes written one by one and then read as a word would wait for one another. */
+static inline uint64_t kp_load_short(const unsigned char *p, size_t n)
+{
+	if (n >= 4) {
+		return kp_load32(p) | (uint64_t)kp_load32(p + n - 4) << 8 * (n - 4);
+	}
+	return n ? p[0] | (uint64_t)p[n / 2] << 8 * (n / 2) | (uint64_t)p[n - 1] << 8 * (n - 1) : 0;
+}
 static inline uint64_t kp_hash_bytes(const void *data, size_t n)
 {
 	const unsigned char *p = data;
@@ -30,11 +47,9 @@ static inline uint64_t kp_hash_bytes(const void *data, size_t n)
 	for (; n >= 16; n -= 16, p += 16) {
 		h = kp_hash_fold(kp_load64(p) ^ h, kp_load64(p + 8) + h);
 	}
-	unsigned char rest[16] = { 0 };
-	for (size_t i = 0; i < n; i++) {
-		rest[i] = p[i];
-	}
-	return kp_hash_fold(kp_load64(rest) ^ h, kp_load64(rest + 8) + h);
+	uint64_t lo = kp_load_short(p, n < 8 ? n : 8),
+		 hi = n > 8 ? kp_load_short(p + 8, n - 8) : 0;
+	return kp_hash_fold(lo ^ h, hi + h);
 }
 
 #endif
