@@ -19,6 +19,7 @@ int kp_build_init(struct kp_build *b, struct kp_err *err)
 	kp_buf_init(&b->blob, KP_TOKEN_MAX_INPUT);
 	kp_buf_init(&b->pair, 2 * KP_TOKEN_MAX_TEXT);
 	kp_buf_init(&b->parts, KP_TOKEN_MAX_INPUT);
+	kp_buf_init(&b->wait_bytes, (size_t)KP_MERGES_WAIT * 2 * KP_TOKEN_MAX_TEXT);
 	return b->t ? 0 : -1;
 }
 
@@ -29,6 +30,7 @@ void kp_build_fini(struct kp_build *b)
 	kp_buf_fini(&b->blob);
 	kp_buf_fini(&b->pair);
 	kp_buf_fini(&b->parts);
+	kp_buf_fini(&b->wait_bytes);
 	kp_map_fini(&b->odd, NULL);
 	kp_vec_fini(&b->merges);
 	kp_vec_fini(&b->added);
@@ -137,34 +139,27 @@ static kp_id find_product(const struct kp_build *b, kp_str bytes)
 	return kp_vocab_find(v, bytes);
 }
 
-int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err *err)
+/* Looks up a merge whose sides' bytes are whole[0, cut) and the rest. */
+static int put_merge(struct kp_build *b, const struct kp_merge_wait *w, struct kp_err *err)
 {
 	struct kp_vocab *v = &b->t->vocab;
-	struct kp_merge m = { KP_BPE_NO_ID, KP_BPE_NO_ID, KP_BPE_NO_ID };
-	kp_buf_reset(&b->pair);
-	if (b->text) {
-		m.left = kp_vocab_find(v, left);
-		m.right = kp_vocab_find(v, right);
-		kp_buf_add(&b->pair, left);
+	kp_str whole = kp_str_n(b->wait_bytes.p + w->at, w->n), right = kp_str_skip(whole, w->cut);
+	struct kp_merge m = { kp_vocab_find(v, kp_str_sub(whole, 0, w->cut)),
+		kp_vocab_find(v, right), KP_BPE_NO_ID };
+	if (b->strip_prefix == 0) {
+		m.product = find_product(b, whole);
+	} else if (right.n >= b->strip_prefix) {
+		kp_buf_reset(&b->pair);
+		kp_buf_add(&b->pair, kp_str_sub(whole, 0, w->cut));
 		kp_buf_add(&b->pair, kp_str_skip(right, b->strip_prefix));
-		if (!b->pair.failed && right.n >= b->strip_prefix) {
-			m.product = kp_vocab_find(v, kp_buf_str(&b->pair));
-		}
-	} else if (left.n <= KP_TOKEN_MAX_TEXT && right.n <= KP_TOKEN_MAX_TEXT &&
-		   kp_bytelevel_decode(&b->alphabet, left, &b->pair)) {
-		size_t cut = b->pair.n;
-		if (kp_bytelevel_decode(&b->alphabet, right, &b->pair) && !b->pair.failed) {
-			kp_str whole = kp_buf_str(&b->pair);
-			m.left = kp_vocab_find(v, kp_str_sub(whole, 0, cut));
-			m.right = kp_vocab_find(v, kp_str_skip(whole, cut));
-			m.product = find_product(b, whole);
-		}
+		m.product = b->pair.failed ? KP_BPE_NO_ID : kp_vocab_find(v, kp_buf_str(&b->pair));
 	}
-	if (m.left == KP_BPE_NO_ID || m.right == KP_BPE_NO_ID || m.product == KP_BPE_NO_ID) {
+	if (!w->ok || m.left == KP_BPE_NO_ID || m.right == KP_BPE_NO_ID ||
+		m.product == KP_BPE_NO_ID) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"load merge %zu `%" KP_FMT " %" KP_FMT "`: not in the vocabulary",
-			b->merges.n, KP_ARG(kp_str_sub(left, 0, 40)),
-			KP_ARG(kp_str_sub(right, 0, 40)));
+			b->merges.n, KP_ARG(kp_str_sub(w->left, 0, 40)),
+			KP_ARG(kp_str_sub(w->right, 0, 40)));
 	}
 	if (b->merges.n == KP_BPE_MAX_MERGES) {
 		return kp_err_set(
@@ -172,6 +167,58 @@ int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err 
 	}
 	kp_vec_push(&b->merges, m);
 	return 0;
+}
+
+/* Looks up the merges that wait. Each look-up goes from slot to token to bytes, none of which is in the cache, so all of them are asked for
+   before the first one is needed. */
+static int put_waiting(struct kp_build *b, struct kp_err *err)
+{
+	const struct kp_vocab *v = &b->t->vocab;
+	size_t n = b->n_wait;
+	b->n_wait = 0;
+	for (size_t i = 0; i < 2 * n && v->n; i++) {
+		uint32_t e = v->slot[b->wait[i / 2].hash[i & 1] & v->slot_mask];
+		__builtin_prefetch(&v->tok[e ? (e & 0xfffff) - 1 : 0]);
+	}
+	for (size_t i = 0; i < 2 * n && v->n; i++) {
+		uint32_t e = v->slot[b->wait[i / 2].hash[i & 1] & v->slot_mask];
+		__builtin_prefetch(v->blob + v->tok[e ? (e & 0xfffff) - 1 : 0].at);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (put_merge(b, &b->wait[i], err)) {
+			return -1;
+		}
+	}
+	kp_buf_reset(&b->wait_bytes);
+	return 0;
+}
+
+int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err *err)
+{
+	struct kp_vocab *v = &b->t->vocab;
+	struct kp_buf *bytes = &b->wait_bytes;
+	struct kp_merge_wait w = { .left = left, .right = right, .at = (uint32_t)bytes->n };
+	if (left.n <= KP_TOKEN_MAX_TEXT && right.n <= KP_TOKEN_MAX_TEXT) {
+		if (b->text) {
+			kp_buf_add(bytes, left);
+			w.cut = (uint32_t)(bytes->n - w.at);
+			kp_buf_add(bytes, right);
+			w.ok = true;
+		} else if (kp_bytelevel_decode(&b->alphabet, left, bytes)) {
+			w.cut = (uint32_t)(bytes->n - w.at);
+			w.ok = kp_bytelevel_decode(&b->alphabet, right, bytes);
+		}
+	}
+	if (kp_buf_finish(bytes, "merges", err)) {
+		return -1;
+	}
+	w.n = (uint32_t)(bytes->n - w.at);
+	w.hash[0] = kp_hash_bytes(bytes->p + w.at, w.cut);
+	w.hash[1] = kp_hash_bytes(bytes->p + w.at + w.cut, w.n - w.cut);
+	__builtin_prefetch(&v->slot[w.hash[0] & v->slot_mask]);
+	__builtin_prefetch(&v->slot[w.hash[1] & v->slot_mask]);
+	b->wait[b->n_wait++] = w;
+	return b->n_wait == KP_MERGES_WAIT ? put_waiting(b, err) : 0;
 }
 
 int kp_build_added(struct kp_build *b, kp_id id, kp_str text, uint8_t flags, struct kp_err *err)
@@ -480,7 +527,7 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 	if (t->vocab.n == 0) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "load vocabulary: `0` tokens");
 	}
-	if (check_ids(t, t->prefix, t->n_prefix, err) ||
+	if (put_waiting(b, err) || check_ids(t, t->prefix, t->n_prefix, err) ||
 		check_ids(t, t->suffix, t->n_suffix, err)) {
 		return -1;
 	}

@@ -47,8 +47,7 @@ static inline uint64_t kp_hash_bytes(const void *data, size_t n)
 	for (; n >= 16; n -= 16, p += 16) {
 		h = kp_hash_fold(kp_load64(p) ^ h, kp_load64(p + 8) + h);
 	}
-	uint64_t lo = kp_load_short(p, n < 8 ? n : 8),
-		 hi = n > 8 ? kp_load_short(p + 8, n - 8) : 0;
+	uint64_t lo = kp_load_short(p, n < 8 ? n : 8), hi = n > 8 ? kp_load_short(p + 8, n - 8) : 0;
 	return kp_hash_fold(lo ^ h, hi + h);
 }
 

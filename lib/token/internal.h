@@ -101,6 +101,13 @@ bool kp_bytelevel_decode(const struct kp_bytelevel *b, kp_str text, struct kp_bu
 /* --- loading: build.c ----------------------------------------------------------------------------------------------
    A loader gives the tokens, calls kp_build_index, gives merges and added tokens, sets what it knows in b->t, and calls
    kp_build_finish, which makes the tables. On failure kp_build_fini frees everything (it is fine after success too). */
+enum { KP_MERGES_WAIT = 32 };
+struct kp_merge_wait {
+	kp_str left, right;  /* as in the file */
+	uint32_t at, cut, n; /* the bytes of both, in wait_bytes */
+	bool ok;             /* they could be decoded */
+	uint64_t hash[2];
+};
 struct kp_build {
 	struct kp_tokenizer *t;
 	struct kp_bytelevel alphabet;
@@ -110,6 +117,9 @@ struct kp_build {
 	size_t cap_tok;
 	KP_VEC(struct kp_merge)
 	merges;
+	struct kp_merge_wait wait[KP_MERGES_WAIT]; /* the last merges, not looked up yet */
+	size_t n_wait;
+	struct kp_buf wait_bytes;
 	KP_VEC(struct kp_added)
 	added; /* texts in t->arena */
 	KP_VEC(kp_id)
@@ -125,7 +135,8 @@ void kp_build_fini(struct kp_build *b);
 /* A token of the vocabulary, text in the byte alphabet; another text is kept as it is and never comes out of a merge. */
 int kp_build_token(struct kp_build *b, kp_id id, kp_str text, struct kp_err *err) KP_MUST_USE;
 int kp_build_index(struct kp_build *b, struct kp_err *err) KP_MUST_USE;
-/* The next merge in rank order, sides as in the file. NOT_FOUND when a side or the product is no token. */
+/* The next merge in rank order, sides as in the file; they must stay until kp_build_finish. INVALID_ARGUMENT, perhaps later than this
+   call, when a side or the product is no token. */
 int kp_build_merge(struct kp_build *b, kp_str left, kp_str right, struct kp_err *err) KP_MUST_USE;
 /* flags: KP_ADDED_*. in_vocab: the id is a vocabulary token's already. The text is copied. */
 int kp_build_added(
