@@ -80,12 +80,12 @@ def run(tmp_path, name):
         pytest.skip("refused: " + reason.strip())
 
 
-@pytest.mark.parametrize("case", range(45))
+@pytest.mark.parametrize("case", range(162))
 def test_chain(tmp_path, case):
     run(tmp_path, str(case))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", range(45, 2000))
+@pytest.mark.parametrize("case", range(162, 2160))
 def test_more_chains(tmp_path, case):
     run(tmp_path, str(case))
