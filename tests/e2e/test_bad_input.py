@@ -133,7 +133,7 @@ def test_malformed_json(gateway, path):
         assert answer.error["type"] == "invalid_request_error" and answer.error["code"] is None, answer.body
 
 
-def test_lone_surrogates_and_nul(gateway, qwen3):
+def test_tk09_lone_surrogates_and_nul(gateway, qwen3):
     message = lambda text: (
         b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"' + text + b'"}]}'
     )

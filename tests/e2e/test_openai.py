@@ -313,7 +313,7 @@ def byte_tokens(qwen3, text):
     return [of[bytes([b])] for b in text.encode()]
 
 
-def test_ids_that_only_pad_the_vocabulary(start, qwen3, qwen3_path, token_file):
+def test_tk10_ids_that_only_pad_the_vocabulary(start, qwen3, qwen3_path, token_file):
     """Qwen3's model has more rows than its tokenizer has tokens: no text, as in the reference, also in the middle of a character."""
     ids = [151700, *byte_tokens(qwen3, "a é"), 151935, *byte_tokens(qwen3, "b")]
     ids.insert(4, 151800)  # between the two bytes of é
@@ -328,7 +328,7 @@ def test_ids_that_only_pad_the_vocabulary(start, qwen3, qwen3_path, token_file):
 TEXT = "Él año 🚀 ends, ends 👩\u200d🚀 naïve."
 
 
-def test_characters_split_over_tokens(scripted, qwen3):
+def test_dt01_characters_split_over_tokens(scripted, qwen3):
     ids = byte_tokens(qwen3, TEXT)
     gateway = scripted(ids)
     for n in range(1, len(ids) + 1):
@@ -337,6 +337,27 @@ def test_characters_split_over_tokens(scripted, qwen3):
     with stream(gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", "max_tokens": len(ids)}) as s:
         pieces = [c["choices"][0]["text"] for c in s]
     assert [p for p in pieces if p] == list(TEXT), "each character as soon as it is whole"
+
+
+def test_dt07_an_answer_begins_with_its_first_token(scripted, qwen3):
+    """A prompt that ends inside a character leaves nothing in the answer, whether the answer goes on with it or not."""
+    prompt = byte_tokens(qwen3, "long prompt é")[:-1]
+    for text, shown in ((b"ok \xc3\xa9", "ok é"), (b"\xa9 ok", "\ufffd ok")):
+        ids = [next(i for i in range(256) if qwen3.token_bytes(i) == bytes([b])) for b in text]
+        gateway = scripted(ids)
+        answer = both(gateway.port, COMPLETIONS, {"model": "m", "prompt": prompt, "max_tokens": len(ids)})
+        assert answer["choices"][0]["text"] == qwen3.decode(ids) == shown
+
+
+def test_dt08_special_tokens_are_told_by_their_ids(scripted, qwen3):
+    """What is skipped is a token, not a text: one that looks the same, made of ordinary tokens, stays; added tokens that are not special stay."""
+    (start,), (think,) = qwen3.encode("<|im_start|>"), qwen3.encode("</think>")
+    ids = [*byte_tokens(qwen3, "a"), start, *byte_tokens(qwen3, "<|im_start|>b"), think, *byte_tokens(qwen3, "c")]
+    gateway = scripted(ids)
+    for skip in (True, False):
+        body = {"model": "m", "prompt": "x", "max_tokens": len(ids), "skip_special_tokens": skip}
+        assert both(gateway.port, COMPLETIONS, body)["choices"][0]["text"] == qwen3.decode(ids, skip_special=skip)
+        assert both(gateway.port, CHAT, {"messages": [{"role": "user", "content": "x"}], **{k: v for k, v in body.items() if k != "prompt"}})
 
 
 def first_stop(text, stops):
@@ -350,7 +371,7 @@ def first_stop(text, stops):
 
 
 @pytest.mark.parametrize("pieces", ["tokens", "bytes"])
-def test_stop_strings_at_every_place(scripted, qwen3, pieces):
+def test_st01_st03_st06_stop_strings_at_every_place(scripted, qwen3, pieces):
     ids = byte_tokens(qwen3, TEXT) if pieces == "bytes" else qwen3.encode(TEXT)
     sizes = list(itertools.accumulate(len(qwen3.token_bytes(i)) for i in ids))
     gateway = scripted(ids)
@@ -384,7 +405,7 @@ def test_stop_strings_at_every_place(scripted, qwen3, pieces):
         check(stops, include=pick.random() < 0.5)
 
 
-def test_stop_strings_in_chat_and_in_each_choice(scripted, qwen3):
+def test_st07_stop_strings_in_chat_and_in_each_choice(scripted, qwen3):
     """Each choice of the sim engine begins where its index says; stops are looked for in each."""
     ids = byte_tokens(qwen3, TEXT)
     gateway = scripted(ids)
@@ -402,7 +423,7 @@ def test_stop_strings_in_chat_and_in_each_choice(scripted, qwen3):
     assert [c["finish_reason"] for c in answer["choices"]] == ["stop"] * 3
 
 
-def test_a_matched_stop_string_stops_the_engine(scripted, qwen3):
+def test_st03_a_matched_stop_string_stops_the_engine(scripted, qwen3):
     gateway = scripted(byte_tokens(qwen3, TEXT), "--itl-ms", 5)
     for body in ({}, {"stream": True}):
         answer = call(

@@ -1,5 +1,7 @@
-"""Faults seen in other servers' tokenizers and detokenizers, by their number in the catalogue; each beside the reference where there is one. TK-01 is in test_added.py and
-test_sentencepiece.py, TK-11 in test_ranks.py and test_sentencepiece.py, TK-09 and the stop strings (ST-*) are in the gateway's tests."""
+"""Faults seen in other servers' tokenizers and detokenizers, by their number in the catalogue; each beside the reference where there is one. Others are elsewhere: TK-01 in
+test_sentencepiece.py and tests/unit/token, TK-09 in tests/e2e/test_bad_input.py, TK-10 as clients see it, DT-07, DT-08, ST-01, ST-03, ST-06 and ST-07 in
+tests/e2e/test_openai.py, TK-11 in test_ranks.py and test_sentencepiece.py, TK-14 in tests/prop/prompt and tests/prop/token, ST-01, ST-02, ST-08 and ST-09 in tests/prop/parse. ST-04 and ST-05 (reasoning,
+tool calls) come with those parsers."""
 import json
 import pathlib
 import sys

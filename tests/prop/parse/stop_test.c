@@ -38,7 +38,7 @@ static void random_text(struct kp_rng *r, char *p, size_t n)
 	}
 }
 
-static void test_equals_definition_at_every_cut(void **state)
+static void test_st01_st03_st08_equals_definition_at_every_cut(void **state)
 {
 	(void)state;
 	struct kp_rng r;
@@ -84,7 +84,7 @@ static void test_equals_definition_at_every_cut(void **state)
 	}
 }
 
-static void test_holds_only_what_may_match(void **state)
+static void test_st01_st02_holds_only_what_may_match(void **state)
 {
 	(void)state;
 	struct kp_arena *a = kp_arena_create(1 << 20);
@@ -105,7 +105,7 @@ static void test_holds_only_what_may_match(void **state)
 	kp_arena_destroy(a);
 }
 
-static void test_include_shows_it_once(void **state)
+static void test_st06_st08_include_shows_it_once(void **state)
 {
 	(void)state;
 	struct kp_arena *a = kp_arena_create(1 << 20);
@@ -126,7 +126,7 @@ static void test_include_shows_it_once(void **state)
 	kp_arena_destroy(a);
 }
 
-static void test_refuses_empty_and_too_many(void **state)
+static void test_st09_refuses_empty_and_too_many(void **state)
 {
 	(void)state;
 	struct kp_arena *a = kp_arena_create(1 << 20);
@@ -144,10 +144,10 @@ static void test_refuses_empty_and_too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_equals_definition_at_every_cut),
-		cmocka_unit_test(test_holds_only_what_may_match),
-		cmocka_unit_test(test_include_shows_it_once),
-		cmocka_unit_test(test_refuses_empty_and_too_many),
+		cmocka_unit_test(test_st01_st03_st08_equals_definition_at_every_cut),
+		cmocka_unit_test(test_st01_st02_holds_only_what_may_match),
+		cmocka_unit_test(test_st06_st08_include_shows_it_once),
+		cmocka_unit_test(test_st09_refuses_empty_and_too_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
