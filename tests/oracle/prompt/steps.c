@@ -185,7 +185,7 @@ static void run(const char *path, uint64_t seed, size_t count)
 	bool special;
 	memset(&w, 0, sizeof(w));
 	kp_rng_seed(&w.r, seed);
-	if (kp_text_stack_from_path(path, &w.stack, &err)) {
+	if (kp_text_stack_from_path(path, &(struct kp_text_options){ 0 }, &w.stack, &err)) {
 		die(&err);
 	}
 	for (size_t i = 0; kp_tokenizer_added(w.stack->tokenizer, i, &id, &text, &special); i++) {
