@@ -213,7 +213,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (kp_fs_read(argv[2], &file, &err) || kp_jv_parse(kp_buf_str(&file), in, &root, &err) ||
-		kp_text_stack_from_path(argv[1], &stack, &err)) {
+		kp_text_stack_from_path(argv[1], &(struct kp_text_options){ 0 }, &stack, &err)) {
 		die(&err);
 	}
 	arena = kp_arena_create(64U << 20);
