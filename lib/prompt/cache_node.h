@@ -11,15 +11,18 @@
 
 enum {
 	KP_PROMPT_BLOCK =
-		128, /* bytes from one point of a text that can be looked up to the next */
+		256, /* bytes from one point of a text that can be looked up to the next */
 	KP_PROMPT_DEPTH =
 		32, /* nodes above one another; then one is made anew with the whole text */
 };
 
+/* One of a node's beginnings, in the table. Those of one hash hang on one another, and only the newest is in the chain: completions behind one long beginning without
+   a cut have many. */
 struct kp_prompt_slot {
 	uint64_t hash;
-	struct kp_prompt_slot *next;
 	struct kp_prompt_node *node;
+	struct kp_prompt_slot *newer, *older;       /* of the same hash */
+	struct kp_prompt_slot *next, **points_here; /* in the chain; the newest only */
 };
 
 struct kp_prompt_node {

@@ -80,18 +80,14 @@ static struct kp_prompt_slot **chain(const struct shard *s, uint64_t hash)
 	return &s->chain[hash & s->mask];
 }
 
-/* The next slot of that hash, `x` itself among them. */
-static struct kp_prompt_slot *same_hash(struct kp_prompt_slot *x, uint64_t hash)
+/* The newest slot of that hash, or NULL. */
+static struct kp_prompt_slot *newest(const struct shard *s, uint64_t hash)
 {
+	struct kp_prompt_slot *x = *chain(s, hash);
 	while (x && x->hash != hash) {
 		x = x->next;
 	}
 	return x;
-}
-
-static bool knows(const struct shard *s, uint64_t hash)
-{
-	return same_hash(*chain(s, hash), hash);
 }
 
 /* n and all above it are the latest now, n the oldest of them. */
@@ -120,11 +116,11 @@ size_t kp_prompt_table_find(struct kp_prompt_table *t, const uint64_t *hashes, s
 	uint64_t hash = hashes[n_hashes - 1];
 	size_t n = 0;
 	pthread_mutex_lock(&s->lock);
-	if (!knows(s, hash)) {
+	if (!newest(s, hash)) {
 		size_t lo = 0, hi = n_hashes - 1; /* how many blocks are known */
 		while (lo < hi) {
 			size_t mid = (lo + hi + 1) / 2;
-			if (knows(s, hashes[mid - 1])) {
+			if (newest(s, hashes[mid - 1])) {
 				lo = mid;
 			} else {
 				hi = mid - 1;
@@ -132,11 +128,9 @@ size_t kp_prompt_table_find(struct kp_prompt_table *t, const uint64_t *hashes, s
 		}
 		hash = lo ? hashes[lo - 1] : hash;
 	}
-	struct kp_prompt_slot *x = *chain(s, hash);
-	while (n < KP_PROMPT_FOUND && (x = same_hash(x, hash))) {
+	for (struct kp_prompt_slot *x = newest(s, hash); x && n < KP_PROMPT_FOUND; x = x->older) {
 		kp_ref_get(&x->node->ref);
 		ret[n++] = x->node;
-		x = x->next;
 	}
 	for (size_t i = n; i-- > 0;) {
 		touch(t, s, ret[i]);
@@ -146,23 +140,50 @@ size_t kp_prompt_table_find(struct kp_prompt_table *t, const uint64_t *hashes, s
 	return n;
 }
 
-static void link_slots(struct shard *s, struct kp_prompt_node *n)
+/* x stands in the chain where `*at` points to. */
+static void put_in_chain(
+	struct kp_prompt_slot *x, struct kp_prompt_slot **at, struct kp_prompt_slot *next)
 {
-	for (size_t i = 0; i < n->n_slots; i++) {
-		struct kp_prompt_slot *x = &n->slots[i], **head = chain(s, x->hash);
-		x->next = *head;
-		*head = x;
+	x->points_here = at;
+	x->next = next;
+	*at = x;
+	if (next) {
+		next->points_here = &x->next;
 	}
 }
 
-static void unlink_slots(struct shard *s, struct kp_prompt_node *n)
+static void link_slots(struct shard *s, struct kp_prompt_node *n)
 {
 	for (size_t i = 0; i < n->n_slots; i++) {
-		struct kp_prompt_slot **at = chain(s, n->slots[i].hash);
-		while (*at != &n->slots[i]) {
-			at = &(*at)->next;
+		struct kp_prompt_slot *x = &n->slots[i], *before = newest(s, x->hash);
+		x->older = before;
+		if (before) {
+			before->newer = x;
+			put_in_chain(x, before->points_here, before->next);
+		} else {
+			struct kp_prompt_slot **head = chain(s, x->hash);
+			put_in_chain(x, head, *head);
 		}
-		*at = (*at)->next;
+	}
+}
+
+static void unlink_slots(struct kp_prompt_node *n)
+{
+	for (size_t i = 0; i < n->n_slots; i++) {
+		struct kp_prompt_slot *x = &n->slots[i];
+		if (x->older) {
+			x->older->newer = x->newer;
+		}
+		if (x->newer) {
+			x->newer->older = x->older;
+		} else if (x->older) {
+			put_in_chain(x->older, x->points_here, x->next);
+		} else {
+			*x->points_here = x->next;
+			if (x->next) {
+				x->next->points_here = x->points_here;
+			}
+		}
 	}
 }
 
@@ -186,7 +207,7 @@ static bool evict(struct kp_prompt_table *t)
 	struct kp_list *l = kp_list_pop(&s->lru);
 	if (l) {
 		n = KP_CONTAINER(l, struct kp_prompt_node, lru);
-		unlink_slots(s, n);
+		unlink_slots(n);
 		s->n_nodes--;
 		s->evictions++;
 		atomic_fetch_sub_explicit(&t->bytes, n->bytes, memory_order_relaxed);
@@ -205,7 +226,7 @@ void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size
 	struct shard *s = t->shard[n->shard];
 	pthread_mutex_lock(&s->lock);
 	bool has_parent = !parent || (parent->shard == n->shard && kp_list_linked(&parent->lru));
-	if (has_parent && !knows(s, hashes[n_hashes - 1])) {
+	if (has_parent && !newest(s, hashes[n_hashes - 1])) {
 		link_slots(s, n);
 		touch(t, s, n);
 		tell_oldest(s);
