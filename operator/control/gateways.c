@@ -1,8 +1,7 @@
-/* DESIGN: a map by "namespace/id", since a certificate speaks for an id in one namespace only. What a record holds of messages lies in three arenas of its own (hello, refusal,
-   report), each replaced as a whole. */
+/* DESIGN: a map by "namespace/id", since a certificate speaks for an id in one namespace only. What a
+   record holds of messages lies in three arenas of its own (hello, refusal, report), each replaced as a
+   whole. */
 #include "operator/control/gateways.h"
-
-#include <stdlib.h>
 
 #define PAUSE_NS (5 * KP_NS_PER_S) /* a loop that is late by this much did not run */
 
@@ -320,13 +319,6 @@ bool kp_gateway_is_silent(const struct kp_gateway_record *r, int64_t now_ns)
 	return now_ns - r->heard_ns >= KP_PLAN_SILENT_NS;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct kp_plan_gateway *x = a, *y = b;
-	int order = kp_str_cmp(x->is.id, y->is.id);
-	return order ? order : kp_str_cmp(x->ns, y->ns);
-}
-
 struct kp_plan_gateway *kp_gateways_list(const struct kp_gateways *g, size_t *ret_n)
 {
 	struct kp_plan_gateway *list = kp_xcalloc(g->by_name.n + 1, sizeof(*list));
@@ -339,7 +331,6 @@ struct kp_plan_gateway *kp_gateways_list(const struct kp_gateways *g, size_t *re
 			.heard_ns = r->heard_ns,
 			.is_draining = r->report.draining };
 	}
-	qsort(list, n, sizeof(*list), compare);
 	*ret_n = n;
 	return list;
 }

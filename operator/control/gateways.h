@@ -71,8 +71,7 @@ size_t kp_gateways_settle(struct kp_gateways *g, int64_t now_ns);
 bool kp_gateway_is_silent(const struct kp_gateway_record *r, int64_t now_ns);
 /* NULL: not known. */
 struct kp_gateway_record *kp_gateways_find(const struct kp_gateways *g, kp_str ns, kp_str id);
-/* For the plan: an array of the caller's (kp_mem_free) that borrows from the records; by id, then
- * namespace. */
+/* For the plan: an array of the caller's (kp_mem_free), in no order, that borrows from the records. */
 struct kp_plan_gateway *kp_gateways_list(const struct kp_gateways *g, size_t *ret_n);
 
 #endif
