@@ -19,7 +19,7 @@ DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
 DEPS_prompt   := template token schema core json obs base
-DEPS_operator := control api schema core admin rpc net wire json obs base
+DEPS_operator := control api kube schema core admin rpc net wire json obs base
 DEPS_sidecar  := parse prompt template token control engine api schema core admin rpc net wire json obs base
 DEPS_cli      := parse prompt template token api schema core net json obs base
 

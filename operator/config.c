@@ -3,6 +3,7 @@
 
 #include "operator/version.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #define AT(member) offsetof(struct kp_operator_config, member)
@@ -10,6 +11,12 @@ static const struct kp_cmdline_option options[] = {
 	{ "--manifests", "PATH",
 		"file or directory of manifests (InferencePool, InferenceEngine); watched",
 		KP_OPTION_STRING, AT(manifests), 0, 0, NULL },
+	{ "--kubeconfig", "FILE",
+		"instead of manifests: objects of this API server (inside a pod it finds its own without)",
+		KP_OPTION_STRING, AT(kubeconfig), 0, 0, NULL },
+	{ "--watch-namespace", "NAME",
+		"only objects of this namespace, may be given several times (default: all)",
+		KP_OPTION_STRINGS, AT(watch_namespaces), 0, KP_STRINGS_MAX, NULL },
 	{ "--control-listen", "HOST:PORT", "for the gateways (default 127.0.0.1:9443)",
 		KP_OPTION_STRING, AT(control_listen), 0, 0, NULL },
 	{ "--admin-listen", "HOST:PORT", "health, metrics, status (default 127.0.0.1:9091)",
@@ -30,7 +37,7 @@ static const struct kp_cmdline_option options[] = {
 };
 static const struct kp_cmdline cmdline = { .program = "kelpie-operator",
 	.what = "programs the Kelpie gateways",
-	.usage = "--manifests PATH [options]",
+	.usage = "--manifests PATH | --kubeconfig FILE [options]",
 	.options = options,
 	.n = KP_LEN(options),
 	.version = kp_operator_version_text };
@@ -53,9 +60,14 @@ int kp_operator_config_parse(
 	if (r != 0) {
 		return r;
 	}
-	if (!c.manifests) {
-		return kp_err_set(
-			err, KP_INVALID_ARGUMENT, "`--manifests` is missing (see --help)");
+	if (!c.manifests && !c.kubeconfig && !getenv("KUBERNETES_SERVICE_HOST")) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--manifests` or `--kubeconfig` is missing (see --help)");
+	}
+	if (c.manifests && (c.kubeconfig || c.watch_namespaces.n)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--manifests` and `%s`: objects come from one place",
+			c.kubeconfig ? "--kubeconfig" : "--watch-namespace");
 	}
 	if (!c.id[0] || !c.namespace[0]) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: must not be empty",

@@ -4,6 +4,7 @@
 
 #include "operator/control/service.h"
 #include "operator/operator.h"
+#include "operator/source/cluster.h"
 #include "operator/source/files.h"
 #include "operator/status/listener.h"
 
@@ -13,11 +14,13 @@ struct kp_operator {
 	struct kp_operator_config config;
 	struct kp_loop *loop;
 	struct kp_metrics *metrics;
-	struct kp_files *files;
-	struct kp_intent *checked; /* of the manifests that are being read */
-	struct kp_intent *intent;  /* of those accepted last */
-	struct kp_plan *plan;      /* the last that could be made; NULL: none yet */
-	struct kp_err plan_error;  /* why the newest could not be, code OK: it could */
+	struct kp_files *files;     /* the one */
+	struct kp_cluster *cluster; /* or the other */
+	char user_agent[64];        /* to the API server */
+	struct kp_intent *checked;  /* of the objects that are being read */
+	struct kp_intent *intent;   /* of those accepted last */
+	struct kp_plan *plan;       /* the last that could be made; NULL: none yet */
+	struct kp_err plan_error;   /* why the newest could not be, code OK: it could */
 	struct kp_service *service;
 	struct kp_status_listener *listener;
 	struct kp_map since; /* of what is shown: since when it is so, see report.c */

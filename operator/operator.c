@@ -9,8 +9,10 @@
 #include "operator/internal.h"
 
 #include "base/process.h"
+#include "base/version.h"
 #include "operator/control/epoch.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #define PLAN_INTERVAL_NS (50 * KP_NS_PER_MS)
@@ -86,13 +88,17 @@ static void on_replan(struct kp_timer *t)
 	show(o);
 }
 
-/* --- manifests --- */
+/* --- manifests and objects --- */
 
 static int check(void *ctx, const struct kp_object_set *set, struct kp_problems *problems,
 	struct kp_err *err)
 {
 	struct kp_operator *o = ctx;
 	kp_intent_destroy(kp_steal(o->checked));
+	if (!set->n && o->config.manifests) { /* truncated; a cluster may well be empty */
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "load manifests: there is no InferencePool");
+	}
 	return kp_intent_build(set, problems, &o->checked, err);
 }
 
@@ -150,7 +156,7 @@ static int start_service(struct kp_operator *o, struct kp_err *err)
 	return 0;
 }
 
-static int start_parts(struct kp_operator *o, struct kp_err *err)
+static int start_files(struct kp_operator *o, struct kp_err *err)
 {
 	const struct kp_files_opts files = { .path = o->config.manifests,
 		.ns = kp_str_c(o->config.namespace),
@@ -163,7 +169,33 @@ static int start_parts(struct kp_operator *o, struct kp_err *err)
 		return -1;
 	}
 	o->intent = kp_steal(o->checked);
-	if (start_service(o, err)) {
+	return 0;
+}
+
+/* Its objects come later: until then there is nothing to send, and gateways keep what they have. */
+static int start_cluster(struct kp_operator *o, struct kp_err *err)
+{
+	const struct kp_object_set nothing = { 0 };
+	const struct kp_cluster_opts cluster = { .kubeconfig = o->config.kubeconfig,
+		.names = &o->config.watch_namespaces,
+		.user_agent = o->user_agent,
+		.metrics = o->metrics,
+		.check = check,
+		.accepted = on_accepted,
+		.shown = show,
+		.ctx = o };
+	struct kp_problems problems;
+	kp_problems_init(&problems);
+	int r = kp_intent_build(&nothing, &problems, &o->intent, err);
+	kp_problems_fini(&problems);
+	snprintf(o->user_agent, sizeof(o->user_agent), "kelpie-operator/%s", kp_version());
+	return r ? r : kp_cluster_create(o->loop, &cluster, &o->cluster, err);
+}
+
+static int start_parts(struct kp_operator *o, struct kp_err *err)
+{
+	if ((o->config.manifests ? start_files(o, err) : start_cluster(o, err)) ||
+		start_service(o, err)) {
 		return -1;
 	}
 	on_replan(&o->replan);
@@ -233,6 +265,7 @@ void kp_operator_destroy(struct kp_operator *o)
 	kp_service_destroy(o->service);
 	kp_status_listener_stop(o->listener);
 	kp_files_destroy(o->files);
+	kp_cluster_destroy(o->cluster);
 	kp_timer_stop(o->loop, &o->replan);
 	kp_timer_stop(o->loop, &o->show);
 	uv_close((uv_handle_t *)&o->signals, NULL);

@@ -473,15 +473,20 @@ static void add_programs(struct reporter *r, const struct kp_plan *plan)
 
 static void add_manifests(struct reporter *r)
 {
+	const struct kp_operator *o = r->o;
 	struct kp_status *s = r->status;
 	size_t n_errors, n = 0;
-	kp_str rest = kp_files_problems(r->o->files, &n_errors), line;
+	kp_str rest = o->cluster ? kp_cluster_problems(o->cluster, &n_errors)
+				 : kp_files_problems(o->files, &n_errors),
+	       line;
 	kp_str *lines = list(r, n_errors, sizeof(*lines));
 	while (n < n_errors && rest.n && kp_str_split(&rest, '\n', &line)) {
 		lines[n++] = copy(r, kp_str_trim(line));
 	}
-	s->manifests_path = copy(r, kp_str_c(r->o->config.manifests));
-	s->manifests_ns = kp_files_accepted_wall_ns(r->o->files);
+	s->manifests_path =
+		copy(r, kp_str_c(o->cluster ? kp_cluster_server(o->cluster) : o->config.manifests));
+	s->manifests_ns = o->cluster ? kp_cluster_accepted_wall_ns(o->cluster)
+				     : kp_files_accepted_wall_ns(o->files);
 	s->manifest_errors = lines;
 	s->n_manifest_errors = n;
 }
@@ -501,8 +506,10 @@ struct kp_status *kp_operator_report(struct kp_operator *o)
 	s->version = kp_str_c(kp_version());
 	s->epoch = r.programs->epoch;
 	s->started_ns = o->started_wall_ns;
-	s->not_ready = o->is_ending              ? KP_S("the operator ends")
-		       : !o->plan                ? KP_S("there is no plan yet")
+	s->not_ready = o->is_ending ? KP_S("the operator ends")
+		       : !o->plan   ? KP_S("there is no plan yet")
+		       : o->cluster && !kp_cluster_is_synced(o->cluster)
+			       ? KP_S("the objects of the cluster are not known yet")
 		       : o->plan_error.code != 0 ? copy(&r, kp_str_c(o->plan_error.msg))
 						 : KP_S("");
 	add_manifests(&r);

@@ -42,10 +42,6 @@ static int build(struct kp_intent *i, const struct kp_object_set *set, struct kp
 	struct kp_err *err)
 {
 	int r = list_namespaces(i, set, err);
-	if (r == 0 && !i->n) {
-		return kp_err_set(
-			err, KP_INVALID_ARGUMENT, "load manifests: there is no InferencePool");
-	}
 	for (size_t k = 0; k < i->n; k++) {
 		if (kp_program_build(
 			    set, i->namespaces[k].name, problems, &i->namespaces[k].program, err)) {

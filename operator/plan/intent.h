@@ -15,8 +15,7 @@ struct kp_intent {
 	size_t n;
 };
 
-/* Pure. Every error found is appended to `problems`. No pool in any namespace is an error too: that is
- * a truncated file. */
+/* Pure. Every error found is appended to `problems`. Of no object an intent without namespaces is made. */
 int kp_intent_build(const struct kp_object_set *set, struct kp_problems *problems,
 	struct kp_intent **ret, struct kp_err *err) KP_MUST_USE;
 void kp_intent_destroy(struct kp_intent *i); /* NULL is fine */
