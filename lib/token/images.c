@@ -4,7 +4,6 @@
 
    Of a GGUF only the metadata counts for the name, of a directory the files that loading looks at. */
 #include "token/images.h"
-#include "base/fs.h"
 #include "base/mem.h"
 #include "base/rand.h"
 #include "token/gguf.h"
@@ -20,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_LENGTH = 4096, STALE_SECONDS = 3600 };
+enum { PATH_LENGTH = 4096, NAME_LENGTH = 64, STALE_SECONDS = 3600 };
 #define SUFFIX ".tokenizer"
 
 struct kp_token_images {
@@ -72,24 +71,60 @@ static int read_key(struct kp_token_images *s, struct kp_err *err)
 		       : kp_err_set(err, KP_DATA_LOSS, "read `%s/key`: no key of images", s->path);
 }
 
+static int write_all(int fd, kp_str s)
+{
+	while (s.n) {
+		ssize_t n = write(fd, s.p, s.n);
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n <= 0) {
+			return -1;
+		}
+		s = kp_str_skip(s, (size_t)n);
+	}
+	return 0;
+}
+
+/* A new file with a name of its own, *ret_name, to be renamed by the caller. Nobody waits for the disk: what a loss of power leaves half written
+   is refused by its checksum. */
+static int write_new(
+	struct kp_token_images *s, kp_str bytes, char ret_name[NAME_LENGTH], struct kp_err *err)
+{
+	char id[17] = "";
+	kp_random_id(id, sizeof(id) - 1);
+	snprintf(ret_name, NAME_LENGTH, "new.tmp.%s", id);
+	int fd = openat(s->fd, ret_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		return kp_err_sys(err, errno, "create `%s/%s`", s->path, ret_name);
+	}
+	int r = write_all(fd, bytes), code = errno;
+	if (close(fd) && r == 0) {
+		r = -1;
+		code = errno;
+	}
+	if (r) {
+		unlinkat(s->fd, ret_name, 0);
+		return kp_err_sys(err, code, "write `%s/%s`", s->path, ret_name);
+	}
+	return 0;
+}
+
 /* The key that is there, or a new one; of two processes that make one at the same time the first wins. */
 static int find_key(struct kp_token_images *s, struct kp_err *err)
 {
-	char name[PATH_LENGTH + 64];
+	char name[NAME_LENGTH];
 	struct kp_err why = KP_ERR_INIT;
 	if (read_key(s, &why) == 0) {
 		return 0;
 	}
-	if (why.code !=
-		KP_NOT_FOUND) { /* damaged; images that were made with it have lost their names */
+	if (why.code != KP_NOT_FOUND) { /* damaged; images that were made with it have lost their names */
 		unlinkat(s->fd, "key", 0);
 	}
 	kp_random_bytes(&s->key, sizeof(s->key));
-	snprintf(name, sizeof(name), "%s/key.%d", s->path, (int)getpid());
-	if (kp_fs_write_atomic(name, kp_str_n(&s->key, sizeof(s->key)), 0600, err)) {
+	if (write_new(s, kp_str_n(&s->key, sizeof(s->key)), name, err)) {
 		return -1;
 	}
-	snprintf(name, sizeof(name), "key.%d", (int)getpid());
 	int r = linkat(s->fd, name, s->fd, "key", 0), code = errno;
 	unlinkat(s->fd, name, 0);
 	if (r && code != EEXIST) {
@@ -174,7 +209,7 @@ static void sweep(struct kp_token_images *s)
 		if (fstatat(s->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW)) {
 			continue;
 		}
-		if (kp_str_has(name, KP_S(SUFFIX ".tmp.")) &&
+		if (kp_str_starts(name, KP_S("new.tmp.")) &&
 			st.st_mtime < time(NULL) - STALE_SECONDS) {
 			unlinkat(s->fd, e->d_name, 0);
 		} else if (kp_str_ends(name, KP_S(SUFFIX))) {
@@ -193,9 +228,9 @@ static void sweep(struct kp_token_images *s)
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
-static void print_name(struct kp_digest d, char ret[64])
+static void print_name(struct kp_digest d, char ret[NAME_LENGTH])
 {
-	snprintf(ret, 64, "%016llx%016llx" SUFFIX, (unsigned long long)d.hi,
+	snprintf(ret, NAME_LENGTH, "%016llx%016llx" SUFFIX, (unsigned long long)d.hi,
 		(unsigned long long)d.lo);
 }
 
@@ -203,7 +238,7 @@ static void print_name(struct kp_digest d, char ret[64])
 static int map(struct kp_token_images *s, struct kp_digest name, struct kp_tokenizer **ret,
 	struct kp_err *err)
 {
-	char file[64];
+	char file[NAME_LENGTH];
 	struct kp_image image = { NULL, 0 };
 	print_name(name, file);
 	if (kp_image_map(s->fd, file, &image, err)) {
@@ -220,13 +255,17 @@ static int map(struct kp_token_images *s, struct kp_digest name, struct kp_token
 static int keep(struct kp_token_images *s, struct kp_digest name, struct kp_tokenizer **t,
 	struct kp_err *err)
 {
-	char file[64], path[PATH_LENGTH + 72];
+	char file[NAME_LENGTH], new[NAME_LENGTH];
 	struct kp_tokenizer *mapped;
 	print_name(name, file);
-	snprintf(path, sizeof(path), "%s/%s", s->path, file);
 	kp_image_sign(&(*t)->image, &s->key, name);
-	if (kp_fs_write_atomic(path, kp_str_n((*t)->image.p, (*t)->image.n), 0600, err)) {
+	if (write_new(s, kp_str_n((*t)->image.p, (*t)->image.n), new, err)) {
 		return -1;
+	}
+	if (renameat(s->fd, new, s->fd, file)) {
+		int code = errno;
+		unlinkat(s->fd, new, 0);
+		return kp_err_sys(err, code, "replace `%s/%s`", s->path, file);
 	}
 	sweep(s);
 	if (map(s, name, &mapped, err)) {

@@ -337,8 +337,8 @@ static void not_more_than_so_many(void **state)
 	(void)state;
 	struct place *p = place_new();
 	char text[64];
-	write_file(p->images, "x.tokenizer.tmp.1", KP_S("half"));
-	snprintf(text, sizeof(text), "%.40s/x.tokenizer.tmp.1", p->images);
+	write_file(p->images, "new.tmp.1", KP_S("half"));
+	snprintf(text, sizeof(text), "%.40s/new.tmp.1", p->images);
 	struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
 	assert_int_equal(utimensat(AT_FDCWD, text, old, 0), 0);
 	for (unsigned i = 0; i < KP_IMAGES_MAX + 4; i++) {
