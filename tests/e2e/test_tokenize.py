@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from programs import BUILD, QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
+from programs import BUILD, QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
 from wire import CHAT, call
 
 TOOLS = [{"type": "function", "function": {"name": "now", "description": "d", "parameters": {"type": "object", "properties": {}}}}]
@@ -185,7 +185,8 @@ def test_a_gateway_keeps_images(start, sim, smollm2_zip, qwen3, qwen3_path, tmp_
     second = start(Gateway, text, "--cache-dir", cache)
     assert loads(second, 2) == [2, 0] and ids(second) == expected
     small = {"model": "s", "prompt": "Hello, 世界"}
-    assert call(first.port, "/v1/tokenize", small).json() == call(second.port, "/v1/tokenize", small).json()
+    one, other = (call(g.port, "/v1/tokenize", small).json()["tokens"] for g in (first, second))
+    assert one == other
     mapped = f"/proc/{second.process.pid}/maps"
     assert sum(str(images[0]) in line for line in open(mapped)) == 1, "one copy for all loops"
     for image in images:
@@ -199,6 +200,16 @@ def test_a_gateway_keeps_images(start, sim, smollm2_zip, qwen3, qwen3_path, tmp_
     said = third.lines("image of a tokenizer not used")
     assert [line["error"] for line in said] == ["read image of a tokenizer: `checksum`"] * 2
     assert ids(second) == expected  # what it has mapped is the old file
+
+
+def test_images_beside_the_last_good_program(start, sim, qwen3_path, tmp_path):
+    operator = start(Operator, manifest(engine("e", sim.port, path=qwen3_path)))
+    options = ("--control", f"127.0.0.1:{operator.port}", "--own", "default/e", "--peer-listen", "127.0.0.1:0")
+    for expected in ([0, 1], [1, 0]):
+        gateway = start(Gateway, None, *options, "--id", "gw-a", "--state-dir", tmp_path)
+        assert loads(gateway, 1) == expected
+        assert len(list((tmp_path / "tokenizers").glob("*.tokenizer"))) == 1
+        gateway.stop()
 
 
 def test_a_cache_directory_that_fails_harms_nothing(start, sim, qwen3_path, tmp_path):
