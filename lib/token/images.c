@@ -118,7 +118,8 @@ static int find_key(struct kp_token_images *s, struct kp_err *err)
 	if (read_key(s, &why) == 0) {
 		return 0;
 	}
-	if (why.code != KP_NOT_FOUND) { /* damaged; images that were made with it have lost their names */
+	if (why.code !=
+		KP_NOT_FOUND) { /* damaged; images that were made with it have lost their names */
 		unlinkat(s->fd, "key", 0);
 	}
 	kp_random_bytes(&s->key, sizeof(s->key));
