@@ -215,7 +215,7 @@ def test_a_start_with_bad_manifests_or_options_fails(tmp_path):
     good = tmp_path / "good.yaml"
     good.write_text(TWO)
     for arguments, status, words in (
-        ([], 2, "`--manifests` is missing"),
+        ([], 2, "`--manifests` or `--kubeconfig` is missing"),
         (["--manifests"], 2, "needs a value"),
         (["--nope", "x"], 2, "unknown option"),
         (["--manifests", good, "--id", ""], 2, "`--id`: must not be empty"),
