@@ -55,6 +55,18 @@ static void count_prompts(struct kp_gateway *g, const struct kp_flow *f)
 					     bounds, KP_LEN(bounds), &model, 1),
 			(double)f->prompt_ns / 1e9);
 	}
+	if (!f->is_waiting && f->render_ns) { /* else a worker may be at it */
+		const struct kp_label model = { "model", kp_str_c(f->model->name) };
+		kp_histogram_observe(kp_metrics_histogram(g->metrics, "kelpie_render_seconds",
+					     "Rendering a chat template, failed or not.", bounds,
+					     KP_LEN(bounds), &model, 1),
+			(double)f->render_ns / 1e9);
+		kp_counter_add(
+			kp_metrics_counter(g->metrics, "kelpie_render_failures_total",
+				"Chats that the model's template did not take: it refused them, they did not fit its shape, or a budget ended.",
+				&model, 1),
+			f->render_failed);
+	}
 }
 
 void kp_metrics_request(struct kp_gateway *g, const struct kp_flow *f, int http_status)

@@ -42,16 +42,26 @@ static void search_literal(void *ctx, kp_str literal)
 	}
 }
 
-static int make_policy(struct kp_text_stack *s, struct kp_err *err)
+static void search_templates(const struct kp_text_stack *s, struct control_search *search)
+{
+	if (s->chat) {
+		kp_template_each_literal(s->chat, search_literal, search);
+	}
+	for (size_t i = 0; i < s->n_named; i++) {
+		kp_template_each_literal(s->named[i].chat, search_literal, search);
+	}
+}
+
+/* model: the stack that this is a variant of, or itself. What the model's own templates write stays a control token under any other. */
+static int make_policy(
+	struct kp_text_stack *s, const struct kp_text_stack *model, struct kp_err *err)
 {
 	struct control_search search = { .tokenizer = s->tokenizer };
 	kp_id markers[KP_LEN(marker_texts)];
 	size_t n_markers = 0;
-	if (s->chat) {
-		kp_template_each_literal(s->chat, search_literal, &search);
-	}
-	for (size_t i = 0; i < s->n_named; i++) {
-		kp_template_each_literal(s->named[i].chat, search_literal, &search);
+	search_templates(s, &search);
+	if (model != s) {
+		search_templates(model, &search);
 	}
 	for (size_t i = 0; i < KP_LEN(marker_texts); i++) {
 		kp_id id = kp_tokenizer_find(s->tokenizer, kp_str_c(marker_texts[i]));
@@ -172,7 +182,7 @@ int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_f
 	const struct kp_text_options *opts, struct kp_text_stack **ret, struct kp_err *err)
 {
 	struct kp_text_stack *s = stack_new(t, opts->policy);
-	if (set_templates(s, files, opts, err) || make_policy(s, err)) {
+	if (set_templates(s, files, opts, err) || make_policy(s, s, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}
@@ -212,7 +222,7 @@ int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,
 	struct kp_text_stack **ret, struct kp_err *err)
 {
 	struct kp_text_stack *s = stack_new(kp_tokenizer_ref(of->tokenizer), of->policy_kind);
-	if (set_default(s, source, err) || make_policy(s, err)) {
+	if (set_default(s, source, err) || make_policy(s, of, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}

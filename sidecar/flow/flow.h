@@ -100,6 +100,8 @@ struct kp_flow {
 	int64_t first_ns;      /* first byte of the answer's content, 0 not yet */
 	int64_t active_ns;     /* last bytes sent */
 	int64_t prompt_ns;     /* that rendering and tokenizing took */
+	int64_t render_ns;     /* of that, rendering; 0: nothing was rendered */
+	bool render_failed;
 	uint32_t completion_tokens;
 	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;

@@ -135,10 +135,11 @@ static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	t = own ? own : t;
 	struct kp_encode_opts opts = { .add_special = f->turn.add_special_tokens,
 		.policy = t->policy };
-	return kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err) ||
-			       encode(f, t, scratch, &opts, g, err)
-		       ? -1
-		       : 0;
+	int64_t begin_ns = kp_now_ns();
+	f->render_failed =
+		kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err);
+	f->render_ns = kp_now_ns() - begin_ns;
+	return f->render_failed ? -1 : encode(f, t, scratch, &opts, g, err);
 }
 
 /* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only
