@@ -13,7 +13,10 @@
 
 #include <stdio.h>
 
-enum { MAX_ANSWER = 256 << 20 };
+enum {
+	MAX_ANSWER = 48 << 20, /* what is queued for a connection has a limit */
+	MAX_EXPLAINED = 1 << 16,
+};
 
 struct ask {
 	struct kp_json j;
@@ -248,48 +251,62 @@ static void put_tokens(struct kp_buf *out, const struct kp_flow *f)
 	kp_buf_addc(out, '}');
 }
 
-static enum kp_step reply(struct kp_flow *f, const struct kp_buf *out, struct kp_err *err)
+/* The answers, written where the prompt was made: a long one takes a while. */
+static int write_tokens(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
-	if (kp_buf_finish(out, "answer", err)) {
-		return KP_STEP_FAIL;
+	(void)scratch;
+	if (f->turn.explain && f->prompts[0].ids.n > MAX_EXPLAINED) {
+		return kp_err_param(err, "explain",
+			"`explain`: at most %d tokens, the text has %zu", MAX_EXPLAINED,
+			f->prompts[0].ids.n);
 	}
-	kp_flow_reply(f, kp_buf_str(out));
-	return KP_STEP_NEXT;
+	kp_buf_init(&f->answer, MAX_ANSWER);
+	put_tokens(&f->answer, f);
+	return kp_buf_finish(&f->answer, "answer", err);
 }
 
-static enum kp_step answer_tokens(struct kp_flow *f, struct kp_err *err)
-{
-	KP_AUTO(buf) struct kp_buf out;
-	kp_buf_init(&out, MAX_ANSWER);
-	put_tokens(&out, f);
-	return reply(f, &out, err);
-}
-
-static enum kp_step answer_text(struct kp_flow *f, struct kp_err *err)
+static int write_text(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	const struct kp_prompt *p = &f->turn.prompts[0];
 	KP_AUTO(buf) struct kp_buf text;
-	KP_AUTO(buf) struct kp_buf out;
+	(void)scratch;
 	kp_buf_init(&text, MAX_ANSWER);
-	kp_buf_init(&out, MAX_ANSWER);
+	kp_buf_init(&f->answer, MAX_ANSWER);
 	if (kp_tokenizer_decode(
 		    f->revision->text->tokenizer, p->ids, p->n_ids, false, &text, err)) {
 		snprintf(err->param, sizeof(err->param), "tokens");
-		err->code = KP_INVALID_ARGUMENT;
-		return KP_STEP_FAIL;
+		err->code = err->code == KP_OUT_OF_RANGE ? KP_INVALID_ARGUMENT : err->code;
+		return -1;
 	}
-	kp_buf_lit(&out, "{\"prompt\":");
-	kp_json_w_str(&out, kp_buf_str(&text));
-	kp_buf_addc(&out, '}');
-	out.failed |= text.failed;
-	return reply(f, &out, err);
+	kp_buf_lit(&f->answer, "{\"prompt\":");
+	kp_json_w_str(&f->answer, kp_buf_str(&text));
+	kp_buf_addc(&f->answer, '}');
+	return kp_buf_finish(&f->answer, "answer", err);
+}
+
+static enum kp_step write_tokens_stage(struct kp_flow *f, struct kp_err *err)
+{
+	return kp_flow_work(f, write_tokens, err);
+}
+
+static enum kp_step write_text_stage(struct kp_flow *f, struct kp_err *err)
+{
+	return kp_flow_work(f, write_text, err);
+}
+
+static enum kp_step reply(struct kp_flow *f, struct kp_err *err)
+{
+	(void)err;
+	kp_flow_reply(f, kp_buf_str(&f->answer));
+	return KP_STEP_NEXT;
 }
 
 static const struct kp_stage tokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", resolve }, { "prompt", kp_stage_prompt }, { "answer", answer_tokens },
-	{ NULL, NULL } };
+	{ "resolve", resolve }, { "prompt", kp_stage_prompt }, { "write", write_tokens_stage },
+	{ "answer", reply }, { NULL, NULL } };
 static const struct kp_stage detokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", resolve }, { "answer", answer_text }, { NULL, NULL } };
+	{ "resolve", resolve }, { "write", write_text_stage }, { "answer", reply },
+	{ NULL, NULL } };
 static const struct kp_flow_api tokenize = { "tokenize", "tok-", KP_TURN_NONE, read_tokenize,
 	tokenize_stages, NULL, NULL };
 static const struct kp_flow_api detokenize = { "detokenize", "detok-", KP_TURN_NONE,

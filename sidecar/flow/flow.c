@@ -125,6 +125,7 @@ static void destroy(struct kp_flow *f)
 	kp_snapshot_unref(f->snapshot);
 	kp_arena_destroy(f->turn.arena);
 	kp_buf_fini(&f->body);
+	kp_buf_fini(&f->answer);
 	kp_mem_free(f);
 }
 

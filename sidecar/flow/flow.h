@@ -81,6 +81,7 @@ struct kp_flow {
 	struct kp_gwloop *l;
 	struct kp_stream *stream; /* NULL once closed */
 	struct kp_buf body;
+	struct kp_buf answer; /* of an API without an encoder */
 	struct kp_turn turn;
 	const struct kp_encoder *encoder;
 	void *encoder_state;

@@ -86,6 +86,20 @@ def test_what_is_refused(gateway, start, sim, qwen3_path):
     assert answer.status == 400 and answer.error["message"] == "`model`: missing, and this gateway serves 2"
 
 
+def test_answers_have_limits(gateway):
+    """What is too much is said, and the connection lives."""
+    for path, body, param, message in [
+        ("/v1/tokenize", {"prompt": " a" * 70000, "explain": True}, "explain", "at most 65536 tokens, the text has 70000"),
+        ("/v1/tokenize", {"prompt": " a" * 4_194_304 + "b c"}, None, "more than `4194304` tokens"),
+        ("/v1/detokenize", {"tokens": [66207] * 500_000}, None, "more than 50331648 bytes"),
+    ]:
+        answer = call(gateway.port, path, body)
+        assert answer.status == 400 and message in answer.error["message"], (path, answer.status, answer.body[:200])
+        assert answer.error["param"] == param or param is None
+    answer = call(gateway.port, "/v1/tokenize", {"prompt": " a" * 1_000_000, "return_token_strs": True}).json()
+    assert answer["count"] == 1_000_000 and answer["token_strs"][-1] == "Ġa"
+
+
 def test_explained(gateway, qwen3):
     """Who wrote what: the template its control tokens, a client what looks like them."""
     answer = call(gateway.port, "/v1/tokenize", {"messages": MESSAGES, "explain": True}).json()
