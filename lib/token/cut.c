@@ -107,6 +107,7 @@ static bool is_safe(const struct kp_tokenizer *t, const struct kp_added *a)
 void kp_cuts_find(struct kp_tokenizer *t)
 {
 	size_t work = 0;
+	t->info.n_cuts = 0;
 	for (size_t i = 0; i < t->n_added; i++) {
 		t->added[i].flags &= (uint8_t)~KP_ADDED_CUT;
 	}
@@ -131,5 +132,8 @@ void kp_cuts_find(struct kp_tokenizer *t)
 			}
 			deny_inside(t, &t->normalized, a->text, at, is_raw && word);
 		}
+	}
+	for (size_t i = 0; i < t->n_added; i++) {
+		t->info.n_cuts += (t->added[i].flags & KP_ADDED_CUT) != 0;
 	}
 }

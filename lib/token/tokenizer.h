@@ -49,6 +49,7 @@ struct kp_tokenizer_info {
 	kp_str chat_template; /* KP_STR_NULL: none. Jinja source */
 	kp_str bos_text, eos_text, pad_text,
 		unk_text;     /* for the template's variables; empty when absent */
+	size_t n_cuts;        /* added tokens behind which a text can be cut (struct kp_cut) */
 	kp_str kind;          /* "gguf:smollm", "hf:bpe", for `explain` and logs */
 	uint64_t fingerprint; /* of everything that changes ids */
 };

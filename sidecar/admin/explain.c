@@ -55,7 +55,8 @@ static void put_revision(struct kp_buf *out, const struct kp_model_revision *r)
 	if (r->text) {
 		kp_buf_lit(out, "\"tokenizer\":");
 		kp_json_w_str(out, r->text->info->kind);
-		kp_buf_printf(out, ",\"vocabulary\":%zu,", r->text->info->vocab_size);
+		kp_buf_printf(out, ",\"vocabulary\":%zu,\"cutTokens\":%zu,",
+			r->text->info->vocab_size, r->text->info->n_cuts);
 		kp_text_stack_json(r->text, out);
 		kp_buf_addc(out, ',');
 	} else {

@@ -58,6 +58,7 @@ def test_explain_shows_what_stands_behind_a_model_and_names_what_it_does_not_kno
     told = json.loads(gateway.ask("/explain?model=m")[1])
     (revision,) = told["revisions"]
     assert told["pool"] == "default/pool" and revision["chatTemplate"] == "the model's own" and revision["shape"]["arguments"] == "object"
+    assert revision["cutTokens"] == 26
     assert [(e["address"], e["state"], e["protocol"]) for e in revision["endpoints"]] == [
         (s.address, "routable", "vllm") for s in (one, other)
     ]
