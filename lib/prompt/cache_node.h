@@ -43,7 +43,7 @@ struct kp_prompt_node {
 	unsigned shard;
 	uint64_t used;
 	struct kp_prompt_slot *slots;
-	size_t n_slots;
+	size_t n_slots, n_linked; /* of them in the table: the first ones */
 };
 
 /* A place in what is kept: the ids up to the cut are those of the node's prompt. */

@@ -1,5 +1,6 @@
 /* DESIGN: chained hash tables of slots that lie in the nodes; how many chains there are is settled at the start by the bytes allowed. Which shard: by the first block's hash. Where
-   a text's known part ends is found by halving, see cache_table.h. Nothing is compared, freed or copied under a lock. Lock: a leaf. Bytes are counted over all shards, and the
+   a text's known part ends is found by halving, see cache_table.h. Nothing is compared, freed or copied under a lock; the slots of a long text are put in from its begin on and taken
+   out from its end on, some at a time, so that what is there is always a beginning. Lock: a leaf. Bytes are counted over all shards, and the
    shard whose oldest node is the oldest gives it up (each shard tells its own in an atomic), so the order is that of one list, nearly. */
 #include "prompt/cache_table.h"
 
@@ -8,7 +9,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { SHARDS = 16, CHAIN_BYTES = 512 /* bytes allowed for which there is one chain */ };
+enum {
+	SHARDS = 16,
+	CHAIN_BYTES = 512, /* bytes allowed for which there is one chain */
+	BATCH = 512,       /* slots that are put in or taken out at once: 128 KiB of text */
+};
 
 struct shard {
 	pthread_mutex_t lock;
@@ -90,11 +95,11 @@ static struct kp_prompt_slot *newest(const struct shard *s, uint64_t hash)
 	return x;
 }
 
-/* n and all above it are the latest now, n the oldest of them. */
+/* n and all above it are the latest now, n the oldest of them; unless it is on its way out. */
 static void touch(struct kp_prompt_table *t, struct shard *s, struct kp_prompt_node *n)
 {
 	uint64_t now = atomic_fetch_add_explicit(&t->now, 1, memory_order_relaxed);
-	for (; n; n = n->parent) {
+	for (; n && kp_list_linked(&n->lru); n = n->parent) {
 		kp_list_del(&n->lru);
 		kp_list_push(&s->lru, &n->lru);
 		n->used = now;
@@ -152,10 +157,12 @@ static void put_in_chain(
 	}
 }
 
-static void link_slots(struct shard *s, struct kp_prompt_node *n)
+/* The next BATCH slots of n, from its begin on. */
+static void link_some(struct shard *s, struct kp_prompt_node *n)
 {
-	for (size_t i = 0; i < n->n_slots; i++) {
-		struct kp_prompt_slot *x = &n->slots[i], *before = newest(s, x->hash);
+	size_t end = KP_MIN(n->n_slots, n->n_linked + BATCH);
+	for (; n->n_linked < end; n->n_linked++) {
+		struct kp_prompt_slot *x = &n->slots[n->n_linked], *before = newest(s, x->hash);
 		x->older = before;
 		if (before) {
 			before->newer = x;
@@ -167,10 +174,12 @@ static void link_slots(struct shard *s, struct kp_prompt_node *n)
 	}
 }
 
-static void unlink_slots(struct kp_prompt_node *n)
+/* The last BATCH of those that are linked. */
+static void unlink_some(struct kp_prompt_node *n)
 {
-	for (size_t i = 0; i < n->n_slots; i++) {
-		struct kp_prompt_slot *x = &n->slots[i];
+	size_t end = n->n_linked > BATCH ? n->n_linked - BATCH : 0;
+	while (n->n_linked > end) {
+		struct kp_prompt_slot *x = &n->slots[--n->n_linked];
 		if (x->older) {
 			x->older->newer = x->newer;
 		}
@@ -185,6 +194,13 @@ static void unlink_slots(struct kp_prompt_node *n)
 			}
 		}
 	}
+}
+
+/* Lets others in. */
+static void breathe(struct shard *s)
+{
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->lock);
 }
 
 /* Lets the oldest of all go; false: there is none. */
@@ -207,12 +223,15 @@ static bool evict(struct kp_prompt_table *t)
 	struct kp_list *l = kp_list_pop(&s->lru);
 	if (l) {
 		n = KP_CONTAINER(l, struct kp_prompt_node, lru);
-		unlink_slots(n);
 		s->n_nodes--;
 		s->evictions++;
 		atomic_fetch_sub_explicit(&t->bytes, n->bytes, memory_order_relaxed);
 	}
 	tell_oldest(s);
+	while (n && n->n_linked) {
+		unlink_some(n);
+		breathe(s);
+	}
 	pthread_mutex_unlock(&s->lock);
 	kp_prompt_node_unref(n);
 	return true;
@@ -221,21 +240,27 @@ static bool evict(struct kp_prompt_table *t)
 void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
 	struct kp_prompt_node *n)
 {
-	struct kp_prompt_node *parent = n->parent, *drop = n;
+	struct kp_prompt_node *parent = n->parent;
 	n->shard = shard_of(hashes);
 	struct shard *s = t->shard[n->shard];
 	pthread_mutex_lock(&s->lock);
 	bool has_parent = !parent || (parent->shard == n->shard && kp_list_linked(&parent->lru));
 	if (has_parent && !newest(s, hashes[n_hashes - 1])) {
-		link_slots(s, n);
+		kp_ref_get(&n->ref); /* the table's */
+		kp_list_push(&s->lru, &n->lru);
 		touch(t, s, n);
 		tell_oldest(s);
 		s->n_nodes++;
 		atomic_fetch_add_explicit(&t->bytes, n->bytes, memory_order_relaxed);
-		drop = NULL;
+		while (kp_list_linked(&n->lru) && n->n_linked < n->n_slots) {
+			link_some(s, n);
+			if (n->n_linked < n->n_slots) {
+				breathe(s);
+			}
+		}
 	}
 	pthread_mutex_unlock(&s->lock);
-	kp_prompt_node_unref(drop);
+	kp_prompt_node_unref(n);
 	while (atomic_load_explicit(&t->bytes, memory_order_relaxed) > t->max_bytes && evict(t)) {
 	}
 }
