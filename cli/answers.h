@@ -15,6 +15,13 @@ kp_str kp_routable_part(struct kp_arena *a, const json_t *engine); /* "2/3" */
 kp_str kp_revision_text(struct kp_arena *a, const json_t *object); /* "7 3f9a01c2", "" */
 const json_t *kp_condition(const json_t *object, kp_str type);     /* NULL: not there */
 
+/* What a gateway's public listener answers to body, which is JSON. */
+int kp_ask_gateway(struct kp_cli *cli, const char *what, kp_str body, json_t **ret,
+	struct kp_err *err) KP_MUST_USE;
+/* The tokens of an answer of /v1/tokenize with `explain`, as a table. */
+void kp_print_pieces(struct kp_cli *cli, const json_t *answer);
+/* Which chat template it is, and what messages look like to it ("chatTemplate", "textPolicy", "shape"). */
+void kp_print_template(struct kp_cli *cli, const json_t *object);
 /* The operator's status as tables. */
 void kp_print_status(struct kp_cli *cli, const json_t *status);
 /* The engines that are known as cli->operand, printed, or appended to `found` where it is not NULL; how many

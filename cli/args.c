@@ -3,7 +3,14 @@
 
 #include <stdlib.h>
 
-enum { STATUS = 1, EXPLAIN = 2, TOKENIZE = 4, DETOKENIZE = 8, TEXT = TOKENIZE | DETOKENIZE };
+enum {
+	STATUS = 1,
+	EXPLAIN = 2,
+	TOKENIZE = 4,
+	DETOKENIZE = 8,
+	RENDER = 16,
+	TEXT = TOKENIZE | DETOKENIZE | RENDER
+};
 
 struct option {
 	const char *name;
@@ -23,7 +30,7 @@ static const struct option options[] = {
 	{ "--path", 0, false, TEXT, AT(path) },
 	{ "--model", 'm', false, TEXT, AT(model) },
 	{ "--file", 'f', false, TEXT, AT(file) },
-	{ "--explain", 0, true, TOKENIZE, AT(explain) },
+	{ "--explain", 0, true, TOKENIZE | RENDER, AT(explain) },
 	{ "--no-special-tokens", 0, true, TOKENIZE, AT(no_special) },
 };
 
@@ -34,7 +41,8 @@ static const struct {
 } commands[] = { { "status", NULL, STATUS, false, false },
 	{ "explain", "MODEL or REQUEST-ID", EXPLAIN, false, false },
 	{ "tokenize", "TEXT", TOKENIZE, true, false },
-	{ "detokenize", "IDS", DETOKENIZE, true, true }, { "version", NULL, 0, false, false },
+	{ "detokenize", "IDS", DETOKENIZE, true, true },
+	{ "render", "REQUEST", RENDER, true, false }, { "version", NULL, 0, false, false },
 	{ "help", NULL, 0, false, false } };
 
 static size_t command_index(const char *command)

@@ -40,5 +40,9 @@ int kp_cli_status(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_explain(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_tokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_detokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
+int kp_cli_render(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
+
+/* The operand, the file, or standard input. */
+int kp_cli_input(struct kp_cli *cli, struct kp_buf *ret, struct kp_err *err) KP_MUST_USE;
 
 #endif

@@ -22,6 +22,8 @@ static const char help[] =
 	"                         client's x-request-id)\n"
 	"  tokenize [TEXT]        the token ids of a text, or of standard input\n"
 	"  detokenize [IDS]       the text of token ids, as the model's tokenizer decodes them\n"
+	"  render [REQUEST]       the prompt of a chat: a request as OpenAI's API takes it, or a list of\n"
+	"                         messages; given as JSON, in a file (-f) or on standard input\n"
 	"  version                versions of this program and of its libraries\n"
 	"  help                   this text\n"
 	"\n"
@@ -32,12 +34,13 @@ static const char help[] =
 	"                         tokenize: the gateway's public listener (default\n"
 	"                         http://127.0.0.1:8080)\n"
 	"\n"
-	"tokenize and detokenize:\n"
+	"tokenize, detokenize and render:\n"
 	"  --path PATH            read the tokenizer here (a model's directory, a GGUF file) instead of\n"
 	"                         asking a gateway\n"
 	"  -m, --model NAME       which of the gateway's models (default: the only one)\n"
 	"  -f, --file FILE        read the text or the ids from a file\n"
-	"  --explain              tokenize: each token with its bytes, who wrote it, and the time\n"
+	"  --explain              tokenize: each token with its bytes, who wrote it, and the time;\n"
+	"                         render: also the template, its shape, and who wrote which text\n"
 	"  --no-special-tokens    tokenize: without those that the tokenizer puts around a text\n"
 	"\n"
 	"Exit status: 0 done; 1 failed; 2 wrong usage; 3 no such model or request; 4 a server does not\n"
@@ -96,6 +99,9 @@ static int run(struct kp_cli *cli, int argc, char **argv, struct kp_err *err)
 	}
 	if (kp_str_eq(c, KP_S("detokenize"))) {
 		return kp_cli_detokenize(cli, err);
+	}
+	if (kp_str_eq(c, KP_S("render"))) {
+		return kp_cli_render(cli, err);
 	}
 	if (kp_str_eq(c, KP_S("version"))) {
 		return version(cli);

@@ -129,8 +129,7 @@ static void print_served_endpoints(struct kp_cli *cli, const json_t *revision)
 	kp_table_print(&t, "  ", &cli->out);
 }
 
-/* Which template it is, and what messages look like to it. */
-static void print_template(struct kp_cli *cli, const json_t *revision)
+void kp_print_template(struct kp_cli *cli, const json_t *revision)
 {
 	static const struct {
 		const char *name, *title;
@@ -181,7 +180,7 @@ void kp_print_served(struct kp_cli *cli, const json_t *answer)
 					      KP_ARG(kp_str_sub(tokenizer, 0, 200)),
 					      (long long)kp_at_int(r, "vocabulary"))
 				    : why);
-		print_template(cli, r);
+		kp_print_template(cli, r);
 		line(cli, "  Context:",
 			kp_arena_printf(
 				cli->arena, "%lld tokens", (long long)kp_at_int(r, "maxContext")));

@@ -21,7 +21,7 @@ static const struct kp_doc_limits limits = {
 };
 
 /* The operand, the file, or standard input. */
-static int input(struct kp_cli *cli, struct kp_buf *ret, struct kp_err *err)
+int kp_cli_input(struct kp_cli *cli, struct kp_buf *ret, struct kp_err *err)
 {
 	kp_buf_init(ret, INPUT_MAX);
 	if (cli->operand && !kp_str_eq(kp_str_c(cli->operand), KP_S("-"))) {
@@ -34,7 +34,8 @@ static int input(struct kp_cli *cli, struct kp_buf *ret, struct kp_err *err)
 }
 
 /* What a gateway answers to body, which is JSON. */
-static int ask(struct kp_cli *cli, const char *what, kp_str body, json_t **ret, struct kp_err *err)
+int kp_ask_gateway(
+	struct kp_cli *cli, const char *what, kp_str body, json_t **ret, struct kp_err *err)
 {
 	struct kp_fetched f = { .body = body };
 	if (kp_fetch_url(cli->arena, cli->gateway ? cli->gateway : GATEWAY, what, KP_S(""), &f.url,
@@ -147,7 +148,7 @@ static int tokens_of_gateway(struct kp_cli *cli, kp_str text, json_t **ret, stru
 	kp_buf_printf(&body, ",\"add_special_tokens\":%s,\"explain\":%s}",
 		cli->no_special ? "false" : "true", cli->explain ? "true" : "false");
 	return kp_buf_finish(&body, "request", err) ||
-			       ask(cli, "v1/tokenize", kp_buf_str(&body), ret, err)
+			       kp_ask_gateway(cli, "v1/tokenize", kp_buf_str(&body), ret, err)
 		       ? -1
 		       : 0;
 }
@@ -159,7 +160,7 @@ static void add_seconds(struct kp_cli *cli, int width, const char *name, double 
 			 : kp_arena_printf(cli->arena, "%.1f ms", s * 1e3));
 }
 
-static void print_pieces(struct kp_cli *cli, const json_t *answer)
+void kp_print_pieces(struct kp_cli *cli, const json_t *answer)
 {
 	enum { WIDTH = 12 };
 	static const char *const columns[] = { "ID", "TOKEN", "BYTES", "KIND", "ORIGIN", NULL };
@@ -206,7 +207,7 @@ static void print_tokens(struct kp_cli *cli, const json_t *answer)
 		return;
 	}
 	if (cli->explain) {
-		print_pieces(cli, answer);
+		kp_print_pieces(cli, answer);
 		return;
 	}
 	json_array_foreach(kp_at_list(answer, "tokens"), i, id)
@@ -220,7 +221,7 @@ int kp_cli_tokenize(struct kp_cli *cli, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf text;
 	json_t *answer = NULL;
-	if (input(cli, &text, err) ||
+	if (kp_cli_input(cli, &text, err) ||
 		(cli->path ? tokens_here(cli, kp_buf_str(&text), &answer, err)
 			   : tokens_of_gateway(cli, kp_buf_str(&text), &answer, err))) {
 		return -1;
@@ -286,7 +287,7 @@ static int text_of_gateway(
 	}
 	kp_buf_lit(&body, "]}");
 	return kp_buf_finish(&body, "request", err) ||
-			       ask(cli, "v1/detokenize", kp_buf_str(&body), ret, err)
+			       kp_ask_gateway(cli, "v1/detokenize", kp_buf_str(&body), ret, err)
 		       ? -1
 		       : 0;
 }
@@ -310,7 +311,7 @@ int kp_cli_detokenize(struct kp_cli *cli, struct kp_err *err)
 	KP_AUTO(buf) struct kp_buf text;
 	struct kp_ids ids = { 0 };
 	json_t *answer = NULL;
-	int r = input(cli, &text, err) || read_ids(kp_buf_str(&text), &ids, err) ? -1 : 0;
+	int r = kp_cli_input(cli, &text, err) || read_ids(kp_buf_str(&text), &ids, err) ? -1 : 0;
 	if (r == 0) {
 		r = cli->path ? text_here(cli, &ids, &answer, err)
 			      : text_of_gateway(cli, &ids, &answer, err);

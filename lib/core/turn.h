@@ -29,7 +29,8 @@ struct kp_chat {
 	enum kp_tool_choice tool_choice; /* NONE: the model is told of no tools */
 	kp_str reasoning_effort;         /* KP_STR_NULL: not given */
 	kp_str template_source;          /* of the request's own, KP_STR_NULL: the model's */
-	bool add_generation_prompt, continue_final_message;
+	bool add_generation_prompt, has_generation_prompt; /* has: the client says which */
+	bool continue_final_message;
 };
 
 struct kp_turn {

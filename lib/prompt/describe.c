@@ -54,3 +54,16 @@ void kp_text_stack_json(const struct kp_text_stack *s, struct kp_buf *out)
 		kp_text_shape_json(&s->shape, out);
 	}
 }
+
+void kp_text_json(const struct kp_text *text, struct kp_buf *out)
+{
+	static const char *const origins[] = { "trusted", "client", "assistant" };
+	kp_buf_lit(out, "\"prompt\":");
+	kp_json_w_str(out, text->s);
+	kp_buf_lit(out, ",\"runs\":[");
+	for (size_t i = 0; i < text->n_runs; i++) {
+		kp_buf_printf(out, "%s{\"end\":%u,\"origin\":\"%s\"}", i ? "," : "",
+			text->runs[i].end, origins[text->runs[i].origin]);
+	}
+	kp_buf_addc(out, ']');
+}

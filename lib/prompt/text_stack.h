@@ -56,6 +56,8 @@ struct kp_text_stack *kp_text_stack_ref(struct kp_text_stack *s);
 void kp_text_stack_unref(struct kp_text_stack *s); /* any thread; NULL is fine */
 KP_AUTO_DEFINE(struct kp_text_stack, text_stack, kp_text_stack_unref);
 
+/* Members of an object: "prompt" (the text), "runs" ([{"end": byte, "origin": "trusted"|"client"|"assistant"}, ...]). */
+void kp_text_json(const struct kp_text *text, struct kp_buf *out);
 /* Is it the name of one of the model's templates ("default", "tool_use")? Then a turn's template_source may be it. */
 bool kp_text_stack_has(const struct kp_text_stack *s, kp_str name);
 /* In one line, for people: "harmony (architecture `GptOssForCausalLM`)", "the model's own, and tool_use, rag", "none". */

@@ -5,8 +5,8 @@
 #include "sidecar/api/params.h"
 
 #include "base/utf8.h"
+#include "prompt/chat.h"
 #include "prompt/messages.h"
-#include "prompt/tools.h"
 #include "sidecar/api/prompts.h"
 
 #include <stdio.h>
@@ -14,8 +14,9 @@
 struct reader {
 	struct kp_json j;
 	struct kp_turn *t;
-	bool has_messages, has_prompt, has_model, has_top_logprobs, has_stream_options, has_best_of;
-	bool has_max_completion_tokens, has_add_generation_prompt;
+	kp_str name; /* of the parameter being read */
+	bool has_prompt, has_model, has_top_logprobs, has_stream_options, has_best_of;
+	bool has_max_completion_tokens;
 	bool logprobs_flag; /* chat: the boolean */
 	int64_t top_logprobs, best_of;
 };
@@ -61,20 +62,9 @@ static int read_model(struct reader *r, struct kp_err *err)
 	return 0;
 }
 
-static int read_messages(struct reader *r, struct kp_err *err)
+static int read_chat(struct reader *r, struct kp_err *err)
 {
-	r->has_messages = true;
-	return kp_messages_read(&r->j, r->t, err);
-}
-
-static int read_tools(struct reader *r, struct kp_err *err)
-{
-	return kp_tools_read(&r->j, r->t, err);
-}
-
-static int read_tool_choice(struct reader *r, struct kp_err *err)
-{
-	return kp_tool_choice_read(&r->j, r->t, err);
+	return kp_chat_member(&r->j, r->name, r->t, err);
 }
 
 static int read_parallel(struct reader *r, struct kp_err *err)
@@ -89,77 +79,6 @@ static int read_parallel(struct reader *r, struct kp_err *err)
 		return -1;
 	}
 	return 0;
-}
-
-int kp_params_documents(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
-{
-	struct kp_jv list;
-	if (kp_json_peek(j) != KP_JSON_ARRAY) {
-		return kp_json_fail(
-			j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
-	}
-	if (kp_jv_read(j, KP_MAX_VALUES, &list, err)) {
-		return -1;
-	}
-	for (uint32_t i = 0; i < list.n; i++) {
-		if (list.items[i].type != KP_JSON_OBJECT) {
-			char param[32];
-			snprintf(param, sizeof(param), "documents[%u]", i);
-			return kp_err_param(err, param, "`%s`: expected an object", param);
-		}
-	}
-	turn->chat.documents = list;
-	return 0;
-}
-
-static int read_documents(struct reader *r, struct kp_err *err)
-{
-	return kp_params_documents(&r->j, r->t, err);
-}
-
-static int read_effort(struct reader *r, struct kp_err *err)
-{
-	return kp_json_string(&r->j, &r->t->chat.reasoning_effort, err);
-}
-
-static int read_template(struct reader *r, struct kp_err *err)
-{
-	return kp_json_string(&r->j, &r->t->chat.template_source, err);
-}
-
-int kp_params_kwargs(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
-{
-	static const char *const reserved[] = { "messages", "tools", "documents",
-		"add_generation_prompt", "continue_final_message", "tokenize", "chat_template" };
-	if (kp_json_peek(j) != KP_JSON_OBJECT) {
-		return kp_json_fail(
-			j, err, "expected an object, got %s", kp_json_type_name(kp_json_peek(j)));
-	}
-	if (kp_jv_read(j, KP_MAX_VALUES, &turn->chat.kwargs, err)) {
-		return -1;
-	}
-	for (size_t i = 0; i < KP_LEN(reserved); i++) {
-		if (kp_jv_get(&turn->chat.kwargs, kp_str_c(reserved[i]))) {
-			return kp_json_fail(j, err, "`%s` cannot be set here", reserved[i]);
-		}
-	}
-	return 0;
-}
-
-static int read_kwargs(struct reader *r, struct kp_err *err)
-{
-	return kp_params_kwargs(&r->j, r->t, err);
-}
-
-static int read_add_generation_prompt(struct reader *r, struct kp_err *err)
-{
-	r->has_add_generation_prompt = true;
-	return kp_json_bool(&r->j, &r->t->chat.add_generation_prompt, err);
-}
-
-static int read_continue_final(struct reader *r, struct kp_err *err)
-{
-	return kp_json_bool(&r->j, &r->t->chat.continue_final_message, err);
 }
 
 static int read_add_special(struct reader *r, struct kp_err *err)
@@ -543,7 +462,7 @@ static int read_label(struct reader *r, struct kp_err *err)
 
 static const struct param table[] = {
 	{ "model", BOTH, read_model, NULL },
-	{ "messages", CHAT, read_messages, NULL },
+	{ "messages", CHAT, read_chat, NULL },
 	{ "prompt", COMPLETION, read_prompt, NULL },
 	{ "stream", BOTH, read_stream, NULL },
 	{ "temperature", BOTH, read_temperature, NULL },
@@ -568,15 +487,15 @@ static const struct param table[] = {
 	{ "skip_special_tokens", BOTH, read_skip_special, NULL },
 	{ "spaces_between_special_tokens", BOTH, read_spaces_between, NULL },
 	{ "include_stop_str_in_output", BOTH, read_include_stop, NULL },
-	{ "chat_template_kwargs", CHAT, read_kwargs, NULL },
-	{ "add_generation_prompt", CHAT, read_add_generation_prompt, NULL },
-	{ "continue_final_message", CHAT, read_continue_final, NULL },
-	{ "documents", CHAT, read_documents, NULL },
-	{ "tools", CHAT, read_tools, NULL },
-	{ "tool_choice", CHAT, read_tool_choice, NULL },
+	{ "chat_template_kwargs", CHAT, read_chat, NULL },
+	{ "add_generation_prompt", CHAT, read_chat, NULL },
+	{ "continue_final_message", CHAT, read_chat, NULL },
+	{ "documents", CHAT, read_chat, NULL },
+	{ "tools", CHAT, read_chat, NULL },
+	{ "tool_choice", CHAT, read_chat, NULL },
 	{ "parallel_tool_calls", CHAT, read_parallel, NULL },
-	{ "reasoning_effort", CHAT, read_effort, NULL },
-	{ "chat_template", CHAT, read_template, NULL },
+	{ "reasoning_effort", CHAT, read_chat, NULL },
+	{ "chat_template", CHAT, read_chat, NULL },
 	{ "add_special_tokens", BOTH, read_add_special, NULL },
 	{ "cache_salt", BOTH, read_cache_salt, NULL },
 	/* Accepted without effect on the answer (docs/api-openai.md lists them). */
@@ -644,6 +563,7 @@ static int read_one(struct reader *r, kp_str name, struct kp_err *err)
 		err->reason = "unsupported_parameter";
 		return -1;
 	}
+	r->name = name;
 	return p->read(r, err);
 }
 
@@ -660,12 +580,8 @@ static void defaults(struct kp_turn *t)
 static int settle_chat(struct reader *r, struct kp_err *err)
 {
 	struct kp_turn *t = r->t;
-	if (!r->has_messages) {
-		return kp_err_param(err, "messages", "`messages`: missing");
-	}
-	if (t->chat.tool_choice == KP_TOOL_CHOICE_AUTO && t->chat.tools.n == 0) {
-		return kp_err_param(
-			err, "tool_choice", "`tool_choice`: only `none` goes without `tools`");
+	if (kp_chat_settle(t, err)) {
+		return -1;
 	}
 	if (r->has_top_logprobs && r->top_logprobs > 0 && !r->logprobs_flag) {
 		return kp_err_param(err, "top_logprobs", "`top_logprobs`: needs `logprobs`: true");
@@ -674,13 +590,6 @@ static int settle_chat(struct reader *r, struct kp_err *err)
 		t->want_logprobs = true;
 		t->sampling.logprobs = (int32_t)r->top_logprobs;
 		t->sampling.set |= KP_SET_LOGPROBS;
-	}
-	if (t->chat.continue_final_message) {
-		if (r->has_add_generation_prompt && t->chat.add_generation_prompt) {
-			return kp_err_param(err, "continue_final_message",
-				"`continue_final_message`: excludes `add_generation_prompt`");
-		}
-		t->chat.add_generation_prompt = false;
 	}
 	return 0;
 }

@@ -22,9 +22,4 @@ enum {
  */
 int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
 
-/* Reads a `documents` array into turn->chat.documents. */
-int kp_params_documents(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
-/* Reads a chat_template_kwargs object into turn->chat.kwargs. */
-int kp_params_kwargs(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
-
 #endif

@@ -1,8 +1,7 @@
 /* DESIGN: POST /v1/tokenize and /v1/detokenize (also without /v1, as in vLLM, whose bodies and answers they share): flows that need no
    engine. Their last stage answers: the ids of the prompt, or the text of the ids. `explain` is ours. */
 #include "json/write.h"
-#include "prompt/messages.h"
-#include "prompt/tools.h"
+#include "prompt/chat.h"
 #include "sidecar/errors.h"
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
@@ -22,7 +21,7 @@ struct ask {
 	struct kp_json j;
 	struct kp_turn *turn;
 	struct kp_prompt *prompt;
-	bool has_prompt, has_messages, has_tokens, has_add_special, has_generation_prompt;
+	bool has_prompt, has_tokens, has_add_special;
 };
 
 static int read_tokens(struct ask *a, struct kp_err *err)
@@ -42,44 +41,6 @@ static int unknown(struct ask *a, struct kp_err *err)
 	return -1;
 }
 
-/* What only a chat has. 1: it was none of these. */
-static int read_chat_member(struct ask *a, kp_str name, struct kp_err *err)
-{
-	struct kp_turn *t = a->turn;
-	if (kp_str_eq(name, KP_S("add_generation_prompt"))) {
-		a->has_generation_prompt = true;
-		return kp_json_bool(&a->j, &t->chat.add_generation_prompt, err);
-	}
-	if (kp_str_eq(name, KP_S("continue_final_message"))) {
-		return kp_json_bool(&a->j, &t->chat.continue_final_message, err);
-	}
-	if (kp_str_eq(name, KP_S("chat_template"))) {
-		return kp_json_string(&a->j, &t->chat.template_source, err);
-	}
-	if (kp_str_eq(name, KP_S("chat_template_kwargs"))) {
-		return kp_params_kwargs(&a->j, t, err);
-	}
-	if (kp_str_eq(name, KP_S("reasoning_effort"))) {
-		return kp_json_string(&a->j, &t->chat.reasoning_effort, err);
-	}
-	if (kp_str_eq(name, KP_S("documents"))) {
-		return kp_params_documents(&a->j, t, err);
-	}
-	if (kp_str_eq(name, KP_S("tools"))) {
-		return kp_tools_read(&a->j, t, err);
-	}
-	if (kp_str_eq(name, KP_S("tool_choice"))) {
-		return kp_tool_choice_read(&a->j, t, err);
-	}
-	if (kp_str_eq(name, KP_S("mm_processor_kwargs")) ||
-		kp_str_eq(name, KP_S("media_io_kwargs"))) {
-		kp_json_fail(&a->j, err, "messages are text only");
-		err->reason = "unsupported_parameter";
-		return -1;
-	}
-	return 1;
-}
-
 static int read_tokenize_member(struct ask *a, kp_str name, struct kp_err *err)
 {
 	struct kp_turn *t = a->turn;
@@ -89,10 +50,6 @@ static int read_tokenize_member(struct ask *a, kp_str name, struct kp_err *err)
 	if (kp_str_eq(name, KP_S("prompt"))) {
 		a->has_prompt = true;
 		return kp_json_string(&a->j, &a->prompt->text, err);
-	}
-	if (kp_str_eq(name, KP_S("messages"))) {
-		a->has_messages = true;
-		return kp_messages_read(&a->j, t, err);
 	}
 	if (kp_str_eq(name, KP_S("add_special_tokens"))) {
 		a->has_add_special = true;
@@ -104,7 +61,13 @@ static int read_tokenize_member(struct ask *a, kp_str name, struct kp_err *err)
 	if (kp_str_eq(name, KP_S("explain"))) {
 		return kp_json_bool(&a->j, &t->explain, err);
 	}
-	int r = read_chat_member(a, name, err);
+	if (kp_str_eq(name, KP_S("mm_processor_kwargs")) ||
+		kp_str_eq(name, KP_S("media_io_kwargs"))) {
+		kp_json_fail(&a->j, err, "messages are text only");
+		err->reason = "unsupported_parameter";
+		return -1;
+	}
+	int r = kp_chat_member(&a->j, name, t, err);
 	return r > 0 ? unknown(a, err) : r;
 }
 
@@ -149,26 +112,16 @@ static int read_tokenize(kp_str body, struct kp_turn *turn, struct kp_err *err)
 	if (read_members(&a, body, turn, read_tokenize_member, err)) {
 		return -1;
 	}
-	if (a.has_prompt == a.has_messages) {
+	bool is_chat = turn->chat.messages.n > 0;
+	if (a.has_prompt == is_chat) {
 		return kp_err_param(err, a.has_prompt ? "messages" : "prompt",
 			"give either `prompt` or `messages`");
 	}
-	turn->kind = a.has_messages ? KP_TURN_CHAT : KP_TURN_COMPLETION;
+	turn->kind = is_chat ? KP_TURN_CHAT : KP_TURN_COMPLETION;
 	if (!a.has_add_special) {
 		turn->add_special_tokens = a.has_prompt;
 	}
-	if (turn->chat.tool_choice == KP_TOOL_CHOICE_AUTO && turn->chat.tools.n == 0) {
-		return kp_err_param(
-			err, "tool_choice", "`tool_choice`: only `none` goes without `tools`");
-	}
-	if (turn->chat.continue_final_message) {
-		if (a.has_generation_prompt && turn->chat.add_generation_prompt) {
-			return kp_err_param(err, "continue_final_message",
-				"`continue_final_message`: excludes `add_generation_prompt`");
-		}
-		turn->chat.add_generation_prompt = false;
-	}
-	return 0;
+	return is_chat ? kp_chat_settle(turn, err) : 0;
 }
 
 static int read_detokenize(kp_str body, struct kp_turn *turn, struct kp_err *err)
@@ -246,6 +199,12 @@ static void put_tokens(struct kp_buf *out, const struct kp_flow *f)
 			",\"bytes\":%zu,\"seconds\":%.9f,\"pieces\":", f->prompts[0].text.s.n,
 			(double)f->prompt_ns / 1e9);
 		kp_token_pieces(t, &f->prompts[0].text, ids->p, ids->n, out);
+		if (f->turn.kind == KP_TURN_CHAT) {
+			kp_buf_addc(out, ',');
+			kp_text_stack_json(f->revision->text, out);
+			kp_buf_addc(out, ',');
+			kp_text_json(&f->prompts[0].text, out);
+		}
 		kp_buf_addc(out, '}');
 	}
 	kp_buf_addc(out, '}');
