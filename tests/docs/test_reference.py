@@ -79,9 +79,13 @@ def test_every_parameter_of_tokenize_and_detokenize():
     text = section("docs/api-openai.md", "## Tokenize and detokenize")
     for path, readers in (("tokenize", "tokenize|chat"), ("detokenize", "detokenize")):
         function = "".join(re.findall(rf"^static int read_(?:{readers})_member\(.*?^\}}", code, flags=re.M | re.S))
+        taken = re.findall(r'kp_str_eq\(name, KP_S\("(\w+)"\)\)', function)
+        if "kp_chat_member(" in function:
+            members = re.search(r"\} members\[\] = \{(.*?)\};", (ROOT / "lib/prompt/chat.c").read_text(), flags=re.S)[1]
+            taken += re.findall(r'\{ "(\w+)", ', members)
         table = text.partition(f"| `/v1/{path}` |")[2].partition("\n\n")[0]
         written = [name for row in rows("||\n" + table) for name in names(row[0])]
-        assert sorted(written) == sorted(re.findall(r'kp_str_eq\(name, KP_S\("(\w+)"\)\)', function))
+        assert sorted(written) == sorted(taken)
 
 
 def test_the_stages_of_a_request():
@@ -151,7 +155,9 @@ def gateways(tmp_path):
             return program
 
         sim = start(programs.Sim("--tokenizer-file", tmp_path / "tokenizer.json", "--vocab", len(letters)))
-        manifest = programs.manifest(programs.engine("engine", sim.port))
+        engine = programs.engine("engine", sim.port)
+        engine["spec"]["tokenizer"]["chatTemplate"] = "mistral_v7"  # the tokenizer brings none
+        manifest = programs.manifest(engine)
         operator = start(programs.Operator(manifest))
         options = ("--control", f"127.0.0.1:{operator.port}", "--own", "default/engine", "--peer-listen", "127.0.0.1:0")
         yield start(programs.Gateway(manifest)), start(programs.Gateway(None, *options))
@@ -182,14 +188,16 @@ def metrics_written(heading):
 
 
 def test_every_metric(gateways):
-    body = json.dumps({"model": "m", "prompt": "Hello", "max_tokens": 4}).encode()
+    bodies = {"completions": {"prompt": "Hello"}, "chat/completions": {"messages": [{"role": "user", "content": "Hello"}]}}
     types, labels = {}, {}
     for gateway in gateways:
-        request = urllib.request.Request(gateway.url + "/v1/completions", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request) as answer:
-            assert json.load(answer)["choices"]
+        for path, body in bodies.items():
+            body = json.dumps({"model": "m", "max_tokens": 4, **body}).encode()
+            request = urllib.request.Request(f"{gateway.url}/v1/{path}", body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request) as answer:
+                assert json.load(answer)["choices"]
         # A request is counted when it has ended, which its client may know before.
-        programs.wait_until(lambda: "kelpie_completion_tokens_total" in metrics_of(gateway)[0], "a request in /metrics")  # noqa: B023
+        programs.wait_until(lambda: "kelpie_render_seconds" in metrics_of(gateway)[0], "a chat in /metrics")  # noqa: B023
         for known, found in zip((types, labels), metrics_of(gateway)):
             known.update(found)
     assert metrics_written("## The gateway") == {name: (kind, labels.get(name, set())) for name, kind in types.items()}
