@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 import rig
@@ -117,7 +118,11 @@ def test_the_same_program_as_from_files(cluster, run, join, ns, crds):
     before = operator.metric("kelpie_operator_object_loads_total", result="accepted")
     condition = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     status = {"status": {"conditions": [condition]}}
+    seen = operator.metric("kelpie_kube_events_total", resource="inferenceengines")
     ns.cluster.ask("PATCH", path_of(ns, "InferenceEngine", "e") + "/status", status, "application/merge-patch+json")
+    wait_until(lambda: operator.metric("kelpie_kube_events_total", resource="inferenceengines") > seen, "the event")
+    time.sleep(0.2)
+    assert operator.metric("kelpie_operator_object_loads_total", result="accepted") == before
     ns.cluster.ask("DELETE", path_of(ns, "InferenceEngine", "f"))
     gateway.wait(lambda: names(gateway) == ["e"], "one engine")
     assert operator.metric("kelpie_operator_object_loads_total", result="accepted") == before + 1
@@ -161,6 +166,30 @@ def test_only_its_namespace_and_only_what_it_may(cluster, run, join, ns, crds, t
     wait_until(lambda: len(everywhere.errors()) == 2, "what it may not")
     assert all("at the cluster scope (403 Forbidden)" in line for line in everywhere.errors())
     assert everywhere.ask("/readyz")[0] == 503
+
+
+def test_half_of_the_objects_is_nothing(cluster, run, join, ns, crds, tmp_path):
+    """It may read the pools alone at first. A program without engines would take them from gateways that serve."""
+
+    def rules(*kinds):
+        return [{"apiGroups": [GROUPS[k].split("/")[0]], "resources": [PLURALS[k]], "verbs": ["get", "list", "watch"]} for k in kinds]
+
+    put(ns, programs.pool(), programs.engine("e", 1))
+    ns.account("operator", rules("InferencePool"))
+    config = cluster.kubeconfig(tmp_path / "config", {"token": cluster.token(ns.name, "operator")})
+    operator = run("--watch-namespace", ns.name, kubeconfig=config)
+    gateway = join(operator, ns.name)
+    gateway.wait(lambda: gateway.welcome, "the greeting")
+    wait_until(lambda: operator.metric("kelpie_kube_objects", resource="inferencepools") == 1, "the pool")
+    [error] = wait_until(operator.errors, "what it may not")
+    assert "watch `inferenceengines`" in error and "(403 Forbidden)" in error
+    time.sleep(0.5)
+    assert gateway.programs == [] and operator.ask("/readyz")[0] == 503
+    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ns.name}/roles/operator"
+    cluster.ask("PATCH", role, {"rules": rules(*GROUPS)}, "application/merge-patch+json")
+    gateway.wait_programs(1)
+    assert names(gateway) == ["e"] and len(gateway.programs) == 1
+    operator.wait_ready()
 
 
 def test_the_api_server_is_away(cluster, run, join, ns, crds):
