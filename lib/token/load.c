@@ -118,7 +118,8 @@ static int from_directory(const char *path, kp_load_fn *load, void *ctx, struct 
 	struct kp_err *err)
 {
 	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
-		"generation_config.json", "chat_template.jinja", "tokenizer.model", "tekken.json" };
+		"generation_config.json", "chat_template.jinja", "tokenizer.model", "tekken.json",
+		"tiktoken.model", "qwen.tiktoken" };
 	struct kp_mapping m[KP_LEN(names)] = { 0 };
 	struct kp_tokenizer_file files[KP_LEN(names)];
 	size_t n = 0;

