@@ -207,7 +207,7 @@ static bool take_piece(void *ctx, kp_str s)
    begin of the whole text. */
 static void plain(struct kp_span *e, kp_str s, const char *readable, size_t first_n)
 {
-	if (s.n && e->t->pretok.run && (!e->t->old_text_only || kp_gguf_text_is_old(s))) {
+	if (s.n && e->t->pretok.run && (!e->t->odd || !kp_text_is_odd(s, e->t->odd))) {
 		e->t->pretok.run(e, (const uint8_t *)s.p, (const uint8_t *)s.p + s.n,
 			(const uint8_t *)readable);
 	} else if (s.n) {

@@ -13,6 +13,7 @@
 enum kp_classes {
 	KP_CLASSES_HF = 0,
 	KP_CLASSES_LLAMA, /* llama.cpp's: one Unicode version older */
+	KP_CLASSES_HF_1, /* tokenizers 1.0's: one younger; \p{L} to \p{S}, \p{Lu}, \p{Ll}, \p{Lo} and the like only */
 };
 struct kp_pattern {
 	kp_str literal;          /* borrowed; KP_STR_NULL: the regular expression */

@@ -3,7 +3,7 @@
    only, cases told apart for ASCII letters only in GPT-4o's. Its patterns that need neither \p nor Unicode see any white space beyond ASCII as a vertical
    tab, so their ranges never hold any (NO_SPACE). Names that llama.cpp knows and this table does not are refused.
 
-   Four patterns have scanners (pretok.h), which know newer characters and one more contraction: text with such (kp_gguf_text_is_old says no) takes
+   Four patterns have scanners (pretok.h), which know newer characters and one more contraction: text with such (kp_text_is_odd) takes
    the patterns. */
 #include "token/gguf_load.h"
 #include "token/pretok.h"
@@ -237,7 +237,7 @@ int kp_gguf_pre(struct kp_build *b, kp_str pre, bool *ret_add_bos, struct kp_err
 	}
 	if (table[i].scanner) {
 		t->pretok = *table[i].scanner;
-		t->old_text_only = table[i].scanner != &kp_pretok_smollm;
+		t->odd = table[i].scanner != &kp_pretok_smollm ? KP_ODD_LLAMA : KP_ODD_NONE;
 	}
 	t->ignore_merges = table[i].ignore_merges;
 	t->info.kind = kp_arena_printf(t->arena, "gguf:%s", table[i].name);
@@ -246,7 +246,7 @@ int kp_gguf_pre(struct kp_build *b, kp_str pre, bool *ret_add_bos, struct kp_err
 	return 0;
 }
 
-bool kp_gguf_text_is_old(kp_str s)
+bool kp_text_is_odd(kp_str s, enum kp_odd odd)
 {
 	const uint8_t *p = (const uint8_t *)s.p, *end = p + s.n;
 	size_t len;
@@ -256,9 +256,10 @@ bool kp_gguf_text_is_old(kp_str s)
 			continue;
 		}
 		uint32_t cp = kp_uc_get(p, &len);
-		if ((kp_uc_class(cp) & KP_UC_NEW) || cp == 0x17f) {
-			return false;
+		if (odd == KP_ODD_HF_1 ? kp_uc_is_young(cp)
+				       : cp == 0x17f || (kp_uc_class(cp) & KP_UC_NEW)) {
+			return true;
 		}
 	}
-	return true;
+	return false;
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, FORMAT = 2 };
+enum { ALIGN = 64, FORMAT = 3 };
 
 struct section {
 	uint64_t at, n;

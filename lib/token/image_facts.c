@@ -83,7 +83,7 @@ static void pattern(struct facts *f, struct kp_pattern *p)
 	text(f, &p->regex);
 	kp_str source = p->regex;
 	enum kp_classes classes = p->classes;
-	NUMBER(f, classes, KP_CLASSES_LLAMA);
+	NUMBER(f, classes, KP_CLASSES_HF_1);
 	if (!f->out && !f->bad && source.p && kp_pattern_regex(source, classes, p, f->err)) {
 		f->bad = true;
 	}
@@ -145,6 +145,7 @@ static void norm(struct facts *f, struct kp_norm *n)
 		NUMBER(f, s->kind, KP_NORM_SPM);
 		FLAG(f, s->left);
 		FLAG(f, s->right);
+		FLAG(f, s->young);
 		text(f, &s->text);
 		n->n = i + 1; /* its pattern is there to be freed */
 		pattern(f, &s->pattern);
@@ -316,7 +317,7 @@ static void all(struct facts *f, struct kp_tokenizer *t)
 	FLAG(f, t->nfc);
 	FLAG(f, t->ignore_merges);
 	FLAG(f, t->keeps_symbols);
-	FLAG(f, t->old_text_only);
+	NUMBER(f, t->odd, KP_ODD_HF_1);
 	FLAG(f, t->longest_first);
 	NUMBER(f, t->words.n_lines, UINT32_MAX >> 4);
 	vocab(f, t);

@@ -43,6 +43,13 @@ struct kp_file_limits {
 	bool truncates, only_second, left, pads, pad_left;
 };
 
+/* Characters that a tokenizer's reference takes otherwise than its scanner. */
+enum kp_odd {
+	KP_ODD_NONE = 0,
+	KP_ODD_LLAMA, /* newer than llama.cpp's tables, or folding to an ASCII letter */
+	KP_ODD_HF_1,  /* other in tokenizers 1.0 */
+};
+
 /* A member more? It goes into the image too: image_facts.c, or the list of tables in image.c and what is relied on in image_check.c. */
 struct kp_tokenizer {
 	struct kp_refcount ref;
@@ -62,7 +69,7 @@ struct kp_tokenizer {
 	struct kp_norm norm;     /* the normalizers otherwise */
 	struct kp_pretok pretok; /* run is NULL: see split */
 	bool longest_first;      /* of added tokens, see kp_matcher */
-	bool old_text_only; /* the scanner is right for what kp_gguf_text_is_old only; split for any text */
+	enum kp_odd odd;         /* which text the scanner does not know; it has split for it */
 	struct kp_split split;
 	struct kp_model model;     /* text models; bpe otherwise */
 	struct kp_decoder decoder; /* n == 0: ByteLevel over a byte-level vocabulary */
@@ -88,8 +95,8 @@ extern const struct kp_pretok kp_pretok_gpt2, kp_pretok_gpt2_digits, kp_pretok_s
 	kp_pretok_cl100k_1, kp_pretok_cl100k_3, kp_pretok_cl100k_marks, kp_pretok_o200k,
 	kp_pretok_deepseek;
 
-/* gguf_pre.c: nothing in it is newer than llama.cpp's tables, nor folds to an ASCII letter. */
-bool kp_gguf_text_is_old(kp_str s);
+/* gguf_pre.c: does it have such a character? */
+bool kp_text_is_odd(kp_str s, enum kp_odd odd);
 
 /* GPT-2's byte alphabet. Appends the bytes that valid UTF-8 text stands for; false (nothing appended) when a character is none of it. */
 struct kp_bytelevel {

@@ -3,6 +3,7 @@
 #include "token/load.h"
 #include "base/fs.h"
 #include "base/utf8.h"
+#include "json/value.h"
 #include "token/gguf.h"
 
 #include <errno.h>
@@ -45,6 +46,27 @@ static kp_str pick(const struct kp_tokenizer_file *files, size_t n, kp_str name)
 	return best ? kp_str_n(best->bytes.n ? best->bytes.p : "", best->bytes.n) : KP_STR_NULL;
 }
 
+/* kelpie.json: {"tokenizers": "0.23"} or "1.0", whose ids those of a tokenizer.json are. */
+static int read_version(kp_str text, bool *ret, struct kp_err *err)
+{
+	struct kp_jv v;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 16);
+	*ret = false;
+	if (!text.p) {
+		return 0;
+	}
+	if (kp_jv_parse(text, a, &v, err)) {
+		return kp_err_wrap(err, "read kelpie.json");
+	}
+	kp_str version = kp_jv_str(&v, KP_S("tokenizers"));
+	*ret = kp_str_eq(version, KP_S("1.0"));
+	if (v.type != KP_JSON_OBJECT || v.n != 1 || (!*ret && !kp_str_eq(version, KP_S("0.23")))) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"read kelpie.json: `tokenizers` must be \"0.23\" or \"1.0\", and nothing else is known");
+	}
+	return 0;
+}
+
 int kp_tokenizer_from_files(const struct kp_tokenizer_file *files, size_t n,
 	struct kp_tokenizer **ret, struct kp_err *err)
 {
@@ -57,6 +79,13 @@ int kp_tokenizer_from_files(const struct kp_tokenizer_file *files, size_t n,
 		.config = pick(files, n, KP_S("tokenizer_config.json")),
 		.generation = pick(files, n, KP_S("generation_config.json")),
 		.chat_template = pick(files, n, KP_S("chat_template.jinja")) };
+	if (read_version(pick(files, n, KP_S("kelpie.json")), &hf.version_1, err)) {
+		return -1;
+	}
+	if (hf.version_1 && !hf.tokenizer.p) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"read kelpie.json: `tokenizers` is said of a tokenizer.json, and there is none");
+	}
 	kp_str spm = pick(files, n, KP_S("tokenizer.model")),
 	       tekken = pick(files, n, KP_S("tekken.json"));
 	if (!hf.tokenizer.p && tekken.p) {
@@ -119,7 +148,7 @@ static int from_directory(const char *path, kp_load_fn *load, void *ctx, struct 
 {
 	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
 		"generation_config.json", "chat_template.jinja", "tokenizer.model", "tekken.json",
-		"tiktoken.model", "qwen.tiktoken" };
+		"tiktoken.model", "qwen.tiktoken", "kelpie.json" };
 	struct kp_mapping m[KP_LEN(names)] = { 0 };
 	struct kp_tokenizer_file files[KP_LEN(names)];
 	size_t n = 0;

@@ -21,6 +21,7 @@ int kp_load_path(const char *path, kp_load_fn *load, void *ctx, struct kp_tokeni
 /* tokenizer.json with its companions (each may be KP_STR_NULL). */
 struct kp_hf_files {
 	kp_str tokenizer, config, generation, chat_template;
+	bool version_1; /* ids as tokenizers 1.0 gives them */
 };
 /* Appends what base64, padded or not, stands for. */
 int kp_token_base64(kp_str text, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;

@@ -262,6 +262,10 @@ static int load(struct kp_hf *h, const struct kp_hf_files *files, bool text, boo
 	h->b.keep_last = h->b.drop_gaps = true;
 	h->b.text = text;
 	h->unk_id = KP_NO_ID;
+	h->version_1 = files->version_1;
+	if (h->version_1) {
+		kp_buf_lit(&h->b.parts, "tokenizers 1.0");
+	}
 	h->parts = kp_arena_create(PARTS_MAX);
 	if (read_top(h, files->tokenizer, err) || read_model(h, err) || kp_hf_normalizer(h, err) ||
 		kp_hf_decoder(h, err) || kp_hf_pre_tokenizer(h, err) || read_tables(h, err)) {
@@ -270,6 +274,10 @@ static int load(struct kp_hf *h, const struct kp_hf_files *files, bool text, boo
 	*ret_again = lacks_bytes(h);
 	if (*ret_again) {
 		return 0;
+	}
+	if (h->version_1 && h->b.t->model.kind > KP_MODEL_BPE) {
+		return kp_hf_refuse(
+			err, "as tokenizers 1.0: model", kp_str_c(kinds[h->b.t->model.kind] + 3));
 	}
 	h->b.t->info.kind = kp_str_c(kinds[h->b.t->model.kind]);
 	note_parts(h);

@@ -12,6 +12,7 @@ struct kp_hf {
 	size_t n_vocab;         /* entries of model.vocab */
 	size_t n_new;           /* added tokens that are not in it, so far */
 	bool has_type, has_unk, has_template;
+	bool version_1;   /* see kp_hf_files */
 	kp_str unk_token; /* BPE, WordPiece, WordLevel */
 	kp_id unk_id;     /* Unigram; KP_NO_ID: none */
 	kp_str added, normalizer, pre_tokenizer, post_processor, decoder, truncation, padding,
@@ -40,6 +41,9 @@ bool kp_hf_flag(const struct kp_jv *v, kp_str key, bool missing);
 bool kp_hf_is(const struct kp_jv *v, kp_str type);
 kp_str kp_hf_type(const struct kp_jv *v); /* "(no type)" when there is none */
 int kp_hf_parse(struct kp_hf *h, kp_str raw, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
+/* version_1: refuses what is not among the types (space-separated) that are known to be the same there. */
+int kp_hf_same(const struct kp_hf *h, const struct kp_jv *v, const char *what, const char *types,
+	struct kp_err *err) KP_MUST_USE;
 /* A copy of a string member in the tokenizer's arena; refused as `what` when it is none. */
 int kp_hf_text(struct kp_hf *h, const struct kp_jv *v, const char *key, kp_str *ret,
 	struct kp_err *err) KP_MUST_USE;

@@ -56,6 +56,10 @@ static int precompiled(struct kp_hf *h, const struct kp_jv *v, struct kp_err *er
 
 static int replace(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
 {
+	if (h->version_1 && !kp_jv_str(kp_jv_get(v, KP_S("pattern")), KP_S("String")).p) {
+		return kp_hf_refuse(
+			err, "as tokenizers 1.0: normalizer", KP_S("Replace with a regex"));
+	}
 	struct kp_norm_step step = { .kind = KP_NORM_REPLACE };
 	return kp_hf_text(h, v, "content", &step.text, err) ||
 			       kp_hf_pattern(h, v, &step.pattern, err) || add(h, step, err)
@@ -78,7 +82,10 @@ static int component(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
 		{ KP_S_INIT("Nmt"), KP_NORM_NMT },
 		{ KP_S_INIT("ByteLevel"), KP_NORM_BYTES },
 	};
-	struct kp_norm_step step = { .kind = KP_NORM_STRIP };
+	struct kp_norm_step step = { .kind = KP_NORM_STRIP, .young = h->version_1 };
+	if (kp_hf_same(h, v, "normalizer", "NFC NFD NFKC NFKD Prepend Replace", err)) {
+		return -1;
+	}
 	for (size_t i = 0; i < KP_LEN(plain); i++) {
 		if (kp_hf_is(v, plain[i].type)) {
 			step.kind = plain[i].kind;
@@ -119,7 +126,7 @@ int kp_hf_normalizer(struct kp_hf *h, struct kp_err *err)
 	for (size_t i = 0; i < t->norm.n; i++) {
 		h->b.text = h->b.text || t->norm.step[i].kind == KP_NORM_BYTES;
 	}
-	if (t->norm.n == 1 && t->norm.step[0].kind == KP_NORM_NFC) {
+	if (t->norm.n == 1 && t->norm.step[0].kind == KP_NORM_NFC && !h->version_1) {
 		t->nfc = true;
 		t->norm.n = 0;
 	}

@@ -23,6 +23,8 @@
 	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
 	" ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
 
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
 /* The Splits before ByteLevel. everywhere: the pattern matches at every place, so that removing what it does not match is the same
    as isolating what it does. */
 static const struct {
@@ -96,9 +98,26 @@ static int behavior(const struct kp_jv *v, enum kp_split_behavior missing,
 	return name.p ? kp_hf_refuse(err, "pre-tokenizer behavior", name) : 0;
 }
 
+/* The wheel of tokenizers 1.0 takes no other regular expressions, and of them its classes are known. */
+static bool is_known(kp_str regex)
+{
+	for (size_t i = 0; i < KP_LEN(patterns); i++) {
+		for (size_t k = 0; k < KP_LEN(patterns[i].pattern) && patterns[i].pattern[k]; k++) {
+			if (kp_str_eq(regex, kp_str_c(patterns[i].pattern[k]))) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 static int split(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
 {
 	struct kp_split_step step = { .kind = KP_SPLIT_PATTERN };
+	kp_str regex = kp_jv_str(kp_jv_get(v, KP_S("pattern")), KP_S("Regex"));
+	if (h->version_1 && regex.p && !is_known(regex)) {
+		return kp_hf_refuse(err, "as tokenizers 1.0: regex", regex);
+	}
 	if (!kp_jv_str(v, KP_S("behavior")).p) {
 		return kp_hf_refuse(err, "pre-tokenizer", KP_S("Split without behavior"));
 	}
@@ -165,7 +184,20 @@ static int byte_level(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err
 		return -1;
 	}
 	step.scheme = prefix ? KP_SCHEME_ALWAYS : KP_SCHEME_NEVER;
-	return add(h, step, err);
+	if (!h->version_1 || !step.cut) {
+		return add(h, step, err);
+	}
+	/* Its own pattern knows the classes of 0.23 only. */
+	struct kp_split_step pattern = { .kind = KP_SPLIT_PATTERN, .behavior = KP_SPLIT_ISOLATED };
+	step.cut = false;
+	if (prefix) {
+		return kp_hf_refuse(err, "as tokenizers 1.0: ByteLevel with",
+			KP_S("add_prefix_space and use_regex"));
+	}
+	return kp_pattern_regex(kp_str_c(GPT2), KP_CLASSES_HF_1, &pattern.pattern, err) ||
+			       add(h, pattern, err) || add(h, step, err)
+		       ? -1
+		       : 0;
 }
 
 static int fixed(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
@@ -181,6 +213,9 @@ static int fixed(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
 static int component(struct kp_hf *h, const struct kp_jv *v, struct kp_err *err)
 {
 	struct kp_split_step step = { .behavior = KP_SPLIT_REMOVED };
+	if (kp_hf_same(h, v, "pre-tokenizer", "ByteLevel Split Digits", err)) {
+		return -1;
+	}
 	if (kp_hf_is(v, KP_S("ByteLevel"))) {
 		return byte_level(h, v, err);
 	}
@@ -271,13 +306,16 @@ int kp_hf_pre_tokenizer(struct kp_hf *h, struct kp_err *err)
 		n = members->n;
 	}
 	const struct kp_pretok *found = n && !h->b.text ? scanner(list, n) : NULL;
-	if (found) {
-		t->pretok = *found;
+	t->pretok = found ? *found : (struct kp_pretok){ .name = "split" };
+	if (found && !h->version_1) {
 		return 0;
 	}
-	t->pretok = (struct kp_pretok){ .name = "split" };
 	if (kp_hf_each(h, &v, KP_S("pretokenizers"), component, err)) {
 		return -1;
+	}
+	if (found) { /* for most text */
+		t->odd = KP_ODD_HF_1;
+		return 0;
 	}
 	h->b.text = h->b.text || !is_byte_level(&t->split);
 	for (size_t i = 0; h->b.text && i < t->split.n; i++) {

@@ -99,13 +99,28 @@ int kp_hf_size(const struct kp_jv *v, const char *key, size_t *ret, struct kp_er
 	return 0;
 }
 
+int kp_hf_same(const struct kp_hf *h, const struct kp_jv *v, const char *what, const char *types,
+	struct kp_err *err)
+{
+	kp_str type = kp_hf_type(v), rest = kp_str_c(types), known;
+	bool found = !h->version_1;
+	while (!found && kp_str_split(&rest, ' ', &known)) {
+		found = kp_str_eq(type, known);
+	}
+	return found ? 0
+		     : kp_err_set(err, KP_UNIMPLEMENTED,
+			       "load tokenizer.json as tokenizers 1.0: %s `%" KP_FMT "`", what,
+			       KP_ARG(kp_str_sub(type, 0, 80)));
+}
+
 int kp_hf_pattern(
 	struct kp_hf *h, const struct kp_jv *v, struct kp_pattern *ret, struct kp_err *err)
 {
 	const struct kp_jv *p = kp_jv_get(v, KP_S("pattern"));
 	kp_str text = kp_jv_str(p, KP_S("String")), regex = kp_jv_str(p, KP_S("Regex"));
 	if (regex.p) {
-		return kp_pattern_regex(regex, KP_CLASSES_HF, ret, err)
+		return kp_pattern_regex(
+			       regex, h->version_1 ? KP_CLASSES_HF_1 : KP_CLASSES_HF, ret, err)
 			       ? kp_err_wrap(err, "load tokenizer.json")
 			       : 0;
 	}

@@ -10,18 +10,28 @@
 
 #include <string.h>
 
-bool kp_uc_is_word(uint32_t cp)
+static bool in_ranges(const uint32_t (*table)[2], size_t n, uint32_t cp)
 {
-	size_t lo = 0, hi = kp_uc_word_n;
+	size_t lo = 0, hi = n;
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
-		if (kp_uc_word[mid][1] < cp) {
+		if (table[mid][1] < cp) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
 		}
 	}
-	return lo < kp_uc_word_n && kp_uc_word[lo][0] <= cp;
+	return lo < n && table[lo][0] <= cp;
+}
+
+bool kp_uc_is_word(uint32_t cp)
+{
+	return in_ranges(kp_uc_word, kp_uc_word_n, cp);
+}
+
+bool kp_uc_find_young(uint32_t cp)
+{
+	return in_ranges(kp_uc_young_any, kp_uc_young_any_n, cp);
 }
 
 void kp_nfc_work_fini(struct kp_nfc_work *w)
@@ -145,8 +155,23 @@ const struct kp_uc_decomposition *kp_uc_find(
 	return lo < n && table[lo].cp == cp ? &table[lo] : NULL;
 }
 
+static uint32_t find_pair(const struct kp_uc_composition *table, size_t n, uint32_t a, uint32_t b)
+{
+	size_t lo = 0, hi = n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		const struct kp_uc_composition *c = &table[mid];
+		if (c->first < a || (c->first == a && c->second < b)) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo < n && table[lo].first == a && table[lo].second == b ? table[lo].cp : 0;
+}
+
 /* 0: the two do not compose. */
-static uint32_t compose(uint32_t a, uint32_t b)
+static uint32_t compose(uint32_t a, uint32_t b, bool young)
 {
 	if (a >= L_BASE && a < L_BASE + L_N && b >= V_BASE && b < V_BASE + V_N) {
 		return S_BASE + ((a - L_BASE) * V_N + (b - V_BASE)) * T_N;
@@ -155,18 +180,26 @@ static uint32_t compose(uint32_t a, uint32_t b)
 		b < T_BASE + T_N) {
 		return a + (b - T_BASE);
 	}
-	size_t lo = 0, hi = kp_uc_compose_n;
+	uint32_t c = young ? find_pair(kp_uc_young_compose, kp_uc_young_compose_n, a, b) : 0;
+	return c ? c : find_pair(kp_uc_compose, kp_uc_compose_n, a, b);
+}
+
+static uint8_t class_of(uint32_t cp, bool young)
+{
+	size_t lo = 0, hi = young ? kp_uc_young_ccc_n : 0;
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
-		const struct kp_uc_composition *c = &kp_uc_compose[mid];
-		if (c->first < a || (c->first == a && c->second < b)) {
+		const struct kp_uc_young *y = &kp_uc_young_ccc[mid];
+		if (y->from <= cp && cp <= y->to) {
+			return (uint8_t)y->value;
+		}
+		if (y->to < cp) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
 		}
 	}
-	const struct kp_uc_composition *c = &kp_uc_compose[lo];
-	return lo < kp_uc_compose_n && c->first == a && c->second == b ? c->cp : 0;
+	return kp_uc_nfc_ccc[kp_uc_nfc(cp)];
 }
 
 static bool is_compatible(enum kp_form form)
@@ -179,8 +212,29 @@ static bool is_composed(enum kp_form form)
 	return form == KP_NFC || form == KP_NFKC;
 }
 
-static size_t decompose_one(enum kp_form form, uint32_t cp, uint32_t *out)
+/* What tokenizers 1.0 decomposes and the older tables do not; 0: nothing. */
+static size_t decompose_young(enum kp_form form, uint32_t cp, uint32_t *out)
 {
+	const struct kp_uc_decomposition *d =
+		kp_uc_find(kp_uc_young_decompose, kp_uc_young_decompose_n, cp);
+	const uint32_t *pool = kp_uc_young_decompose_pool;
+	if (!d && is_compatible(form)) {
+		d = kp_uc_find(kp_uc_young_compat, kp_uc_young_compat_n, cp);
+		pool = kp_uc_young_compat_pool;
+	}
+	if (!d) {
+		return 0;
+	}
+	memcpy(out, pool + d->at, d->n * sizeof(*out));
+	return d->n;
+}
+
+static size_t decompose_one(enum kp_form form, bool young, uint32_t cp, uint32_t *out)
+{
+	size_t n = young ? decompose_young(form, cp, out) : 0;
+	if (n) {
+		return n;
+	}
 	if (is_compatible(form)) {
 		const struct kp_uc_decomposition *k = kp_uc_find(kp_uc_compat, kp_uc_compat_n, cp);
 		if (k) {
@@ -240,7 +294,7 @@ static void order_marks(struct kp_nfc_work *w, size_t from, size_t to, size_t ha
 	memcpy(w->ccc + from, w->ccc + half, to - from);
 }
 
-static size_t compose_all(struct kp_nfc_work *w, size_t n)
+static size_t compose_all(struct kp_nfc_work *w, size_t n, bool young)
 {
 	size_t out = 0, starter = SIZE_MAX;
 	unsigned last = 0; /* class of the last mark kept behind the starter; 0: none */
@@ -248,7 +302,7 @@ static size_t compose_all(struct kp_nfc_work *w, size_t n)
 		uint32_t cp = w->cp[i];
 		unsigned ccc = w->ccc[i];
 		bool reachable = starter != SIZE_MAX && (last == 0 || last < ccc);
-		uint32_t c = reachable ? compose(w->cp[starter], cp) : 0;
+		uint32_t c = reachable ? compose(w->cp[starter], cp, young) : 0;
 		if (c) {
 			w->cp[starter] = c;
 			continue;
@@ -287,8 +341,8 @@ static int reserve(struct kp_nfc_work *w, size_t points, struct kp_err *err)
 	return 0;
 }
 
-static int stretch(
-	enum kp_form form, kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err)
+static int stretch(enum kp_form form, bool young, kp_str s, struct kp_nfc_work *w,
+	struct kp_buf *out, struct kp_err *err)
 {
 	/* A code point decomposes into at most 2 per byte (U+0390 and the like: 3 from 2 bytes; Hangul: 3 from 3); with compatibility
 	   6 (U+FDFA: 18 from 3). */
@@ -298,10 +352,10 @@ static int stretch(
 	}
 	size_t n = 0, marks = 0; /* marks: where the current run of marks began */
 	for (size_t at = 0, len; at < s.n; at += len) {
-		size_t k =
-			decompose_one(form, kp_uc_get((const uint8_t *)s.p + at, &len), w->cp + n);
+		size_t k = decompose_one(
+			form, young, kp_uc_get((const uint8_t *)s.p + at, &len), w->cp + n);
 		for (size_t i = 0; i < k; i++, n++) {
-			w->ccc[n] = kp_uc_nfc_ccc[kp_uc_nfc(w->cp[n])];
+			w->ccc[n] = class_of(w->cp[n], young);
 			if (w->ccc[n] == 0) {
 				order_marks(w, marks, n, half);
 				marks = n + 1;
@@ -309,7 +363,7 @@ static int stretch(
 		}
 	}
 	order_marks(w, marks, n, half);
-	n = is_composed(form) ? compose_all(w, n) : n;
+	n = is_composed(form) ? compose_all(w, n, young) : n;
 	for (size_t i = 0; i < n; i++) {
 		kp_utf8_add(out, w->cp[i]);
 	}
@@ -345,7 +399,7 @@ int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *e
 		}
 		size_t end = next_border(p, found, s.n);
 		struct kp_nfc_change c = { .raw_at = border, .raw_n = end - border, .at = out->n };
-		if (stretch(KP_NFC, kp_str_sub(s, border, end), w, out, err)) {
+		if (stretch(KP_NFC, false, kp_str_sub(s, border, end), w, out, err)) {
 			return -1;
 		}
 		c.n = out->n - c.at;
@@ -358,10 +412,10 @@ int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *e
 }
 
 /* Neither changed by the form, nor composed backwards, nor moved. */
-static inline bool is_plain(enum kp_form form, uint32_t cp)
+static inline bool is_plain(enum kp_form form, bool young, uint32_t cp)
 {
-	if (cp < 0x80) {
-		return true;
+	if (cp < 0x80 || young) { /* young text is rare: all that is not ASCII goes the long way */
+		return cp < 0x80;
 	}
 	uint8_t kind = kp_uc_nfc(cp);
 	uint32_t more = kp_uc_more(cp);
@@ -375,28 +429,42 @@ static inline bool is_plain(enum kp_form form, uint32_t cp)
 	return kp_uc_nfc_ccc[kind] == 0 && !(more & KP_UC_CANONICAL) && !hangul;
 }
 
-int kp_normalize(
-	enum kp_form form, kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err)
+static bool is_young(kp_str s)
 {
-	if (form == KP_NFC) {
+	size_t len;
+	for (size_t at = 0; at < s.n; at += len) {
+		len = 1;
+		if ((uint8_t)s.p[at] >= 0x80 &&
+			kp_uc_is_young(kp_uc_get((const uint8_t *)s.p + at, &len))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+int kp_normalize(enum kp_form form, bool young, kp_str s, struct kp_nfc_work *w, struct kp_buf *out,
+	struct kp_err *err)
+{
+	young = young && is_young(s);
+	if (form == KP_NFC && !young) {
 		return kp_nfc(s, w, out, err);
 	}
 	const uint8_t *p = (const uint8_t *)s.p;
 	w->n_change = 0;
 	size_t done = 0, at = 0, len, last = 0; /* last: where the last plain character begins */
 	while (at < s.n) {
-		if (is_plain(form, kp_uc_get(p + at, &len))) {
+		if (is_plain(form, young, kp_uc_get(p + at, &len))) {
 			last = at;
 			at += len;
 			continue;
 		}
 		size_t from = last >= done ? last : at; /* what follows may compose with it */
-		while (at < s.n && !is_plain(form, kp_uc_get(p + at, &len))) {
+		while (at < s.n && !is_plain(form, young, kp_uc_get(p + at, &len))) {
 			at += len;
 		}
 		kp_buf_add(out, kp_str_sub(s, done, from));
 		struct kp_nfc_change c = { .raw_at = from, .raw_n = at - from, .at = out->n };
-		if (stretch(form, kp_str_sub(s, from, at), w, out, err)) {
+		if (stretch(form, young, kp_str_sub(s, from, at), w, out, err)) {
 			return -1;
 		}
 		c.n = out->n - c.at;

@@ -24,8 +24,8 @@ bool kp_nfc_quick(kp_str s);
 int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 
 enum kp_form { KP_NFC, KP_NFD, KP_NFKC, KP_NFKD };
-/* The same for any form. */
-int kp_normalize(enum kp_form form, kp_str s, struct kp_nfc_work *w, struct kp_buf *out,
+/* The same for any form. young: with the data of tokenizers 1.0. */
+int kp_normalize(enum kp_form form, bool young, kp_str s, struct kp_nfc_work *w, struct kp_buf *out,
 	struct kp_err *err) KP_MUST_USE;
 
 #endif

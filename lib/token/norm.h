@@ -45,6 +45,7 @@ int kp_charsmap_init(struct kp_charsmap *m, kp_str blob, struct kp_err *err) KP_
 struct kp_norm_step {
 	enum kp_norm_kind kind;
 	bool left, right; /* STRIP */
+	bool young;       /* the forms: with the data of tokenizers 1.0 */
 	kp_str text;      /* PREPEND, REPLACE */
 	struct kp_pattern pattern;
 	struct kp_charsmap map;

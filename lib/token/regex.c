@@ -201,6 +201,35 @@ static void set_remove_new(struct set *s)
 	kp_vec_fini(&old.r);
 }
 
+/* Index into KP_UC_CATEGORIES of one category that has the class. Of others with it the patterns of tokenizers 1.0 that are known never
+   tell it apart. */
+static unsigned category_of(uint16_t class)
+{
+	enum { LU = 0, LL = 1, LO = 4, MN = 5, NO = 10, PO = 17, CN = 27 };
+	if (class & KP_UC_L) {
+		return class & KP_UC_UPPER ? LU : class & KP_UC_LOWER ? LL : LO;
+	}
+	return class & KP_UC_M ? MN : class & KP_UC_N ? NO : class & KP_UC_PS ? PO : CN;
+}
+
+/* What tokenizers 1.0 has in other categories. */
+static void set_make_young(struct set *s, uint32_t categories)
+{
+	struct set other = { { 0 } };
+	for (size_t i = 0; i < kp_uc_young_class_n; i++) {
+		set_add(&other, kp_uc_young_class[i].from, kp_uc_young_class[i].to);
+	}
+	set_invert(&other);
+	set_intersect(s, &other);
+	kp_vec_fini(&other.r);
+	for (size_t i = 0; i < kp_uc_young_class_n; i++) {
+		const struct kp_uc_young *y = &kp_uc_young_class[i];
+		if (categories >> category_of(y->value) & 1) {
+			set_add(s, y->from, y->to);
+		}
+	}
+}
+
 static void set_add_space(struct set *s)
 {
 	for (uint32_t cp = 0; cp <= 0x3000; cp++) {
@@ -226,6 +255,8 @@ static int add_property(struct translator *t, struct set *s, kp_str name)
 		set_add_more(s, mask, 0);
 		if (t->classes == KP_CLASSES_LLAMA) {
 			set_remove_new(s);
+		} else if (t->classes == KP_CLASSES_HF_1) {
+			set_make_young(s, mask);
 		}
 		return 0;
 	}

@@ -54,6 +54,29 @@ static inline uint8_t kp_uc_nfc(uint32_t cp)
 }
 bool kp_uc_is_word(uint32_t cp);
 
+/* What Hugging Face tokenizers 1.0 has otherwise: its Unicode is 17. Classes (KP_UC_L, _N, _M, _PS, _UPPER, _LOWER) and combining classes by
+   ranges; decompositions and compositions that are new. */
+struct kp_uc_young {
+	uint32_t from, to;
+	uint16_t value;
+};
+/* Is anything of it another way there? By blocks of 128, then by ranges. */
+extern const uint8_t kp_uc_young_blocks[1088];
+extern const uint32_t kp_uc_young_any[][2];
+extern const size_t kp_uc_young_any_n;
+bool kp_uc_find_young(uint32_t cp);
+static inline bool kp_uc_is_young(uint32_t cp)
+{
+	return (kp_uc_young_blocks[cp >> 10] >> (cp >> 7 & 7) & 1) && kp_uc_find_young(cp);
+}
+extern const struct kp_uc_young kp_uc_young_class[], kp_uc_young_ccc[];
+extern const size_t kp_uc_young_class_n, kp_uc_young_ccc_n;
+extern const uint32_t kp_uc_young_decompose_pool[], kp_uc_young_compat_pool[];
+extern const struct kp_uc_decomposition kp_uc_young_decompose[], kp_uc_young_compat[];
+extern const size_t kp_uc_young_decompose_n, kp_uc_young_compat_n;
+extern const struct kp_uc_composition kp_uc_young_compose[];
+extern const size_t kp_uc_young_compose_n;
+
 /* --- what only some tokenizers ask for (unicode_more_gen.c) ------------------------------------------------------- */
 
 enum {                          /* bits of kp_uc_more */
