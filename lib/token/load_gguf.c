@@ -297,7 +297,7 @@ static int set_ugm(struct kp_build *b, const struct kp_gguf_meta *m, struct kp_e
 				     kp_charsmap_init(&step->map, blob, err))) {
 		return -1;
 	}
-	double least = FLT_MAX;
+	double least = (double)FLT_MAX;
 	for (kp_id id = 0; id < t->vocab.n; id++) {
 		const struct kp_tok *tok = &t->vocab.tok[id];
 		if ((tok->flags & KP_TOK_WORD) && tok->shape == 0) {

@@ -68,7 +68,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		config = kp_str_skip(json, (size_t)cut + 1);
 		json = kp_str_sub(json, 0, (size_t)cut);
 	}
-	if (kp_tokenizer_from_hf(json, config, &t, &err)) {
+	/* Every third one as tokenizers 1.0 reads it. */
+	const struct kp_tokenizer_file files[] = { { KP_S("tokenizer.json"), json },
+		{ KP_S("kelpie.json"), KP_S("{\"tokenizers\":\"1.0\"}") },
+		{ KP_S("tokenizer_config.json"), config.p ? config : KP_S("{}") } };
+	if (n % 3 ? kp_tokenizer_from_hf(json, config, &t, &err)
+		  : kp_tokenizer_from_files(files, KP_LEN(files), &t, &err)) {
 		KP_BUG_ON(!err.msg[0] || t);
 		return 0;
 	}
@@ -77,8 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct kp_buf out;
 	kp_ids_init(&ids, 1 << 16);
 	kp_buf_init(&out, 1 << 20);
-	struct kp_text text =
-		kp_text_trusted(KP_S("It's 12 tokens\n\n of <|text|> and 中文 é\xcc\x81."));
+	struct kp_text text = kp_text_trusted(KP_S(
+		"It's 12 tokens\n\n of <|text|> and 中文 é\xcc\x81 \xf0\x96\xba\xa0\xe1\xab\xa0."));
 	/* A model without its unknown token, or a pattern that takes too long, may refuse the text. */
 	struct kp_encode_opts opts = { .add_special = true, .file_limits = n % 2 };
 	if (kp_tokenizer_encode(t, s, &text, &opts, &ids, &err)) {

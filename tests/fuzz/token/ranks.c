@@ -1,4 +1,4 @@
-/* Any bytes as a tekken.json and as a tiktoken file: an error or a tokenizer that encodes and decodes, never more. */
+/* Any bytes as a tekken.json and as a tiktoken file of OpenAI's, Qwen's or Kimi's: an error or a tokenizer that encodes and decodes, never more. */
 #include "token/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -7,11 +7,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_tokenizer *t = NULL;
-	struct kp_tokenizer_file file = {
-		.name = n && data[0] == '{' ? KP_S("tekken.json") : KP_S("cl100k_base.tiktoken"),
-		.bytes = kp_str_n(data, n)
+	static const kp_str names[] = { KP_S_INIT("cl100k_base.tiktoken"),
+		KP_S_INIT("qwen.tiktoken"), KP_S_INIT("tiktoken.model") };
+	const struct kp_tokenizer_file files[] = {
+		{ n && data[0] == '{' ? KP_S("tekken.json") : names[n % 3], kp_str_n(data, n) },
+		{ KP_S("tokenizer_config.json"),
+			KP_S("{\"auto_map\":{\"AutoTokenizer\":[\"tokenization_kimi.TikTokenTokenizer\"]},"
+			     "\"added_tokens_decoder\":{\"256\":{\"content\":\"</s>\"}}}") }
 	};
-	if (kp_tokenizer_from_files(&file, 1, &t, &err)) {
+	if (kp_tokenizer_from_files(files, KP_LEN(files), &t, &err)) {
 		KP_BUG_ON(!err.msg[0] || t);
 		return 0;
 	}
