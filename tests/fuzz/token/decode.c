@@ -10,8 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 #define STRIP(what, start, stop) \
 	"{\"type\":\"Strip\",\"content\":\"" what "\",\"start\":" start ",\"stop\":" stop "}"
 #define SEQUENCE(list) "{\"type\":\"Sequence\",\"decoders\":[" list "]}"
-#define FALLBACK REPLACE ",{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}," STRIP(" ", "1", "0")
-#define JOINED                                                                                            \
+#define FALLBACK       REPLACE ",{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}," STRIP(" ", "1", "0")
+#define JOINED                                                                                                   \
 	"{\"type\":\"Fuse\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"abab\"},\"content\":\"c\"}," STRIP( \
 		"a", "2", "2")
 static const char *const decoders[] = {
@@ -22,8 +22,8 @@ static const char *const decoders[] = {
 	"{\"type\":\"BPEDecoder\",\"suffix\":\"_\"}",
 };
 /* Texts of the tokens 0 to 15, after them <0x00> to <0xFF> in steps of 3. */
-static const char *const texts[] = { "a", "b", "ab", "_", "_a", " ", "##b", "n't", ".", "aba", "Ã", "©",
-	"ð", "Ł", "é", "abab" };
+static const char *const texts[] = { "a", "b", "ab", "_", "_a", " ", "##b", "n't", ".", "aba", "Ã",
+	"©", "ð", "Ł", "é", "abab" };
 
 static struct kp_tokenizer *make(const char *decoder)
 {
