@@ -34,6 +34,7 @@ struct kp_kube_lease {
 };
 
 static void try(struct kp_kube_lease *l);
+static void give_back(struct kp_kube_lease *l);
 
 static int64_t now_of(const struct kp_kube_lease *l)
 {
@@ -48,6 +49,9 @@ static void on_next(struct kp_timer *t)
 /* A fifth of chance, so that candidates do not come together. */
 static void try_later(struct kp_kube_lease *l)
 {
+	if (l->is_ending) {
+		return;
+	}
 	int64_t jitter =
 		(int64_t)kp_rng_below(kp_kube_rng(l->k), (uint64_t)l->opts.retry_ns / 5 + 1);
 	kp_timer_start(
@@ -124,33 +128,42 @@ static void won(struct kp_kube_lease *l)
 
 /* --- writing --- */
 
-static void on_written(void *ctx, const struct kp_kube_answer *a)
+static void forget(struct kp_kube_lease *l)
 {
-	struct kp_kube_lease *l = ctx;
-	json_t *v;
-	l->call = NULL;
-	try_later(l);
-	if (a->failure && (a->failure->http == 409 || a->failure->http == 404)) {
-		json_decref(l->lease); /* somebody wrote it: read again, soon */
-		l->lease = NULL;
-		kp_timer_start(
-			kp_kube_loop(l->k), &l->next, now_of(l) + l->opts.retry_ns / 10, on_next);
-		l->err = a->failure->err;
-		return;
-	}
-	v = kp_kube_answer_json(a, &l->err);
+	json_decref(l->lease);
+	l->lease = NULL;
+}
+
+static void take_written(struct kp_kube_lease *l, const struct kp_kube_answer *a)
+{
+	json_t *v = kp_kube_answer_json(a, &l->err);
 	if (!v) {
-		/* It may have been written all the same: what is there must be read. */
-		json_decref(l->lease);
-		l->lease = NULL;
+		/* 409: somebody else wrote. Anything else: ours may have been written all the same. What is there
+		   must be read. */
+		forget(l);
 		return;
 	}
 	l->err = KP_ERR_INIT;
-	bool is_late = now_of(l) - l->sent_ns >= l->opts.renew_ns;
 	observe(l, v);
 	json_decref(v);
-	if (!is_late) {
+	if (now_of(l) - l->sent_ns < l->opts.renew_ns && !l->is_ending) {
 		won(l);
+	}
+}
+
+static void on_written(void *ctx, const struct kp_kube_answer *a)
+{
+	struct kp_kube_lease *l = ctx;
+	bool is_overtaken = a->failure && (a->failure->http == 409 || a->failure->http == 404);
+	l->call = NULL;
+	try_later(l);
+	if (is_overtaken && !l->is_ending) {
+		kp_timer_start(
+			kp_kube_loop(l->k), &l->next, now_of(l) + l->opts.retry_ns / 10, on_next);
+	}
+	take_written(l, a);
+	if (l->is_ending) {
+		give_back(l);
 	}
 }
 
@@ -167,7 +180,8 @@ static uint64_t transitions_of(const struct kp_kube_lease *l)
 }
 
 /* A copy of the Lease as it shall be. */
-static json_t *wanted(struct kp_kube_lease *l, const char *holder, int64_t duration_ns)
+static json_t *wanted(
+	struct kp_kube_lease *l, const char *holder, int64_t duration_ns, bool is_new_term)
 {
 	char now[KP_KUBE_TIME_MAX];
 	json_t *v = l->lease ? json_deep_copy(l->lease)
@@ -185,7 +199,7 @@ static json_t *wanted(struct kp_kube_lease *l, const char *holder, int64_t durat
 	set_text(spec, "renewTime", now);
 	json_object_set_new(spec, "leaseDurationSeconds",
 		json_integer(KP_MAX((duration_ns + KP_NS_PER_S - 1) / KP_NS_PER_S, INT64_C(1))));
-	if (!l->is_held) {
+	if (is_new_term) {
 		/* The first is 1, so that 0 is no term. */
 		l->next_term = transitions_of(l) + 1;
 		set_text(spec, "acquireTime", now);
@@ -212,7 +226,7 @@ static void put(
 
 static void write(struct kp_kube_lease *l)
 {
-	json_t *v = wanted(l, l->identity, l->opts.duration_ns);
+	json_t *v = wanted(l, l->identity, l->opts.duration_ns, !l->is_held);
 	put(l, v, on_written, l->opts.renew_ns / 2);
 	json_decref(v);
 }
@@ -237,21 +251,18 @@ static void on_read(void *ctx, const struct kp_kube_answer *a)
 	struct kp_kube_lease *l = ctx;
 	json_t *v;
 	l->call = NULL;
-	if (a->failure && a->failure->http == 404) {
-		json_decref(l->lease);
-		l->lease = NULL;
-		write(l);
-		return;
-	}
+	bool is_missing = a->failure && a->failure->http == 404;
 	v = kp_kube_answer_json(a, &l->err);
-	if (!v) {
-		try_later(l);
-		return;
+	if (v) {
+		l->err = KP_ERR_INIT;
+		observe(l, v);
+		json_decref(v);
+	} else if (is_missing) {
+		forget(l);
 	}
-	l->err = KP_ERR_INIT;
-	observe(l, v);
-	json_decref(v);
-	if (is_free(l)) {
+	if (l->is_ending) {
+		give_back(l);
+	} else if (is_missing || (v && is_free(l))) {
 		write(l);
 	} else {
 		try_later(l);
@@ -315,6 +326,14 @@ void kp_kube_lease_destroy(struct kp_kube_lease *l)
 	kp_mem_free(l);
 }
 
+/* --- giving it up --- */
+
+static void ended(struct kp_kube_lease *l)
+{
+	kp_timer_stop(kp_kube_loop(l->k), &l->next);
+	l->released(l->released_ctx);
+}
+
 static void on_released(void *ctx, const struct kp_kube_answer *a)
 {
 	struct kp_kube_lease *l = ctx;
@@ -322,36 +341,46 @@ static void on_released(void *ctx, const struct kp_kube_answer *a)
 	if (a->failure) {
 		kp_log(KP_LOG_WARN, "the lease could not be given up", kp_f_err(&a->failure->err));
 	}
-	l->released(l->released_ctx);
+	ended(l);
 }
 
 static void on_release_timer(struct kp_timer *t)
 {
 	struct kp_kube_lease *l = KP_CONTAINER(t, struct kp_kube_lease, next);
-	l->released(l->released_ctx);
-}
-
-void kp_kube_lease_release(struct kp_kube_lease *l, void (*done)(void *ctx), void *ctx)
-{
-	l->is_ending = true;
-	l->released = done;
-	l->released_ctx = ctx;
-	kp_timer_stop(kp_kube_loop(l->k), &l->deadline);
-	/* A renewal under way is cut off; the server may have it, and then refuses this as too old: the next
-	   leader waits for the end of the lease. */
 	if (l->call) {
 		kp_kube_cancel(l->call);
 		l->call = NULL;
 	}
-	if (l->is_held && l->lease) {
-		json_t *v = wanted(l, "", KP_NS_PER_S);
-		kp_timer_stop(kp_kube_loop(l->k), &l->next);
-		put(l, v, on_released, RELEASE_NS);
-		json_decref(v);
-	} else {
-		kp_timer_start(kp_kube_loop(l->k), &l->next, now_of(l), on_release_timer);
+	ended(l);
+}
+
+static void give_back(struct kp_kube_lease *l)
+{
+	if (!kp_str_eq(kp_doc_str(spec_of(l), "holderIdentity"), kp_str_c(l->identity))) {
+		ended(l);
+		return;
 	}
+	json_t *v = wanted(l, "", KP_NS_PER_S, false);
+	put(l, v, on_released, RELEASE_NS);
+	json_decref(v);
+}
+
+void kp_kube_lease_release(struct kp_kube_lease *l, void (*done)(void *ctx), void *ctx)
+{
+	bool is_held = l->is_held;
+	int64_t within = 0;
+	l->is_ending = true;
 	l->is_held = false;
+	l->released = done;
+	l->released_ctx = ctx;
+	kp_timer_stop(kp_kube_loop(l->k), &l->deadline);
+	if (l->call || (is_held && l->lease)) {
+		within = RELEASE_NS;
+	}
+	kp_timer_start(kp_kube_loop(l->k), &l->next, now_of(l) + within, on_release_timer);
+	if (within && !l->call) { /* else what is under way comes to an end first */
+		give_back(l);
+	}
 }
 
 bool kp_kube_lease_is_held(const struct kp_kube_lease *l)
