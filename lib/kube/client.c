@@ -244,11 +244,12 @@ static bool is_broken(const struct kp_kube_call *c)
 	}
 }
 
-static bool are_credentials_new(struct kp_kube *k)
+/* Than those that this try was made with. */
+static bool are_credentials_newer(struct kp_kube_call *c)
 {
-	uint64_t before = k->credentials.generation, token = k->credentials.token.seen;
-	look(k, true);
-	return before != k->credentials.generation || token != k->credentials.token.seen;
+	const struct kp_kube_credentials *now = &c->k->credentials;
+	look(c->k, true);
+	return now->generation != c->used_generation || now->token.seen != c->used_token;
 }
 
 /* Whether it is tried again, and after how long. */
@@ -262,7 +263,7 @@ static bool may_retry(struct kp_kube_call *c, const struct kp_kube_failure *f, i
 		bool is_first = !c->has_reread;
 		c->has_reread = true;
 		*ret_wait_ns = 0;
-		return is_first && are_credentials_new(c->k);
+		return is_first && are_credentials_newer(c);
 	}
 	if (f->http == 429 || (f->http >= 500 && f->retry_after_ns > 0)) {
 		int64_t own = kp_kube_backoff_next(&c->backoff, &c->k->rng);
@@ -282,7 +283,8 @@ static void describe(struct kp_kube_call *c, struct kp_kube_failure *f)
 		*f = (struct kp_kube_failure){ .err = c->failed };
 		return;
 	}
-	if (c->result != CURLE_OK) {
+	/* A refusal counts though its body was cut: with 401 the server closes the connection at once. */
+	if (c->result != CURLE_OK && status < 400) {
 		*f = (struct kp_kube_failure){ 0 };
 		kp_err_set(&f->err, KP_UNAVAILABLE, "%s %s: %s", c->r.method, c->path,
 			c->text[0] ? c->text : curl_easy_strerror(c->result));

@@ -36,7 +36,8 @@ struct kp_kube_call {
 	struct kp_buf in;
 	struct kp_timer deadline, again, idle;
 	struct kp_kube_backoff backoff;
-	int64_t began_ns; /* this try */
+	int64_t began_ns;                     /* this try */
+	uint64_t used_generation, used_token; /* of the credentials, by this try */
 	CURLcode result;
 	struct kp_err failed; /* code OK: libcurl's result counts */
 	struct kp_err before; /* why the last try failed; code OK: this is the first */

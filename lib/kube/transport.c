@@ -222,6 +222,8 @@ int kp_kube_transport_begin(struct kp_kube_pool *p, struct kp_kube_call *c, stru
 	c->text[0] = '\0';
 	c->failed = KP_ERR_INIT;
 	c->began_ns = kp_loop_now(c->k->loop);
+	c->used_generation = c->k->credentials.generation;
+	c->used_token = c->k->credentials.token.seen;
 	kp_buf_reset(&c->in);
 	if (!easy) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "%s %s: no handle for it",
