@@ -84,7 +84,10 @@ static void edit(struct world *w, struct chat *c)
 		shorten(c, 1 + kp_rng_below(&w->r, c->n));
 	} else if (what == 8) { /* a fork of another one */
 		const struct chat *from = &w->chat[kp_rng_below(&w->r, CHATS)];
-		for (size_t i = 0; c != from && i < from->n; i++) {
+		if (from->n == 0 || from == c) {
+			return;
+		}
+		for (size_t i = 0; i < from->n; i++) {
 			kp_buf_fini(&c->text[i]);
 			kp_buf_init(&c->text[i], 1 << 20);
 			kp_buf_add(&c->text[i], kp_buf_str(&from->text[i]));
