@@ -1,5 +1,5 @@
 # Benchmarks: what is linked, and the scripts that put other people's programs beside it.
-$(B)/bin/tokenizer-bench: $(B)/obj/bench/tokenizer/bench.o $(call libs_of,token)
+$(B)/bin/tokenizer-bench: $(B)/obj/bench/tokenizer/bench.o $(B)/lib/parse.a $(call libs_of,token)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,token)
 

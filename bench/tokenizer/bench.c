@@ -1,10 +1,12 @@
-/* Times lib/token over a corpus of corpus.py: tokenizer_bench TOKENIZER CORPUS [SCRATCH_BYTES] [CASE]. One line per case, "case value unit"; peers.py runs
-   the same cases on other tokenizers and puts them side by side. CPU time of this thread; a repeated case is the best of three. */
+/* Times lib/token over a corpus of corpus.py: tokenizer_bench TOKENIZER CORPUS [SCRATCH_BYTES [CASE [IDS]]]. One line per case, "case value unit";
+   peers.py runs the same cases on other tokenizers and `run` puts them side by side. CPU time of this thread. IDS: a file for the checksum of each
+   document's ids. CASE: only the cases that begin so; loop-KIND times new prompts again and again, for a profiler. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rand.h"
 #include "base/vec.h"
+#include "parse/stop.h"
 #include "token/tokenizer.h"
 
 #include <malloc.h>
@@ -12,8 +14,16 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
-enum { PROMPT = 32 << 10, MESSAGE = 800, WARM = 2 << 20, RUN = 256 << 10 };
+enum {
+	PROMPT = 32 << 10,
+	MESSAGE = 800,
+	WARM = 2 << 20,
+	RUN = 256 << 10,
+	MAX_PROMPTS = 40,
+	MAX_MESSAGES = 1500
+};
 
 struct doc {
 	char kind;
@@ -21,7 +31,7 @@ struct doc {
 };
 
 static struct kp_tokenizer *tokenizer;
-static size_t scratch_bytes = 4 << 20;
+static size_t scratch_bytes = 8 << 20; /* as a loop of the gateway */
 static struct kp_ids ids;
 static const char *only;
 
@@ -62,53 +72,68 @@ static bool wanted(const char *name)
 	return !only || strncmp(name, only, strlen(only)) == 0;
 }
 
-/* Cuts docs of a kind into pieces of about n bytes at character borders, the first `skip` bytes left out (warm-up). */
-static size_t cut(const struct doc *docs, size_t n_docs, char kind, size_t n, size_t skip,
-	kp_str *out, size_t max, kp_str *warm)
+/* Documents of a kind joined: warm-up, then prompts, then messages, cut at character borders. */
+struct texts {
+	kp_str warm, prompt[MAX_PROMPTS], message[MAX_MESSAGES];
+	size_t n_prompts, n_messages, prompt_bytes;
+};
+
+static size_t cut(kp_str s, size_t *at, size_t n, kp_str *out, size_t max)
 {
-	/* The documents of a kind lie one behind the other only with their heads between them, so texts are joined first. */
-	static struct kp_buf joined[3];
-	struct kp_buf *b = &joined[kind == 'e' ? 0 : kind == 'c' ? 1 : 2];
-	if (b->max == 0) {
-		kp_buf_init(b, 64 << 20);
-		for (size_t i = 0; i < n_docs; i++) {
-			if (docs[i].kind == kind) {
-				kp_buf_add(b, docs[i].text);
-			}
-		}
-	}
-	*warm = kp_str_sub(kp_buf_str(b), 0, KP_MIN(skip, b->n / 2));
-	while (warm->n < b->n && ((uint8_t)b->p[warm->n] & 0xc0) == 0x80) {
-		warm->n++;
-	}
-	size_t at = warm->n, k = 0;
-	while (k < max && at + n + 4 < b->n) {
-		size_t end = at + n;
-		while (((uint8_t)b->p[end] & 0xc0) == 0x80) {
+	size_t k = 0;
+	while (k < max && *at + n + 4 < s.n) {
+		size_t end = *at + n;
+		while (((uint8_t)s.p[end] & 0xc0) == 0x80) {
 			end++;
 		}
-		out[k++] = kp_str_n(b->p + at, end - at);
-		at = end;
+		out[k++] = kp_str_sub(s, *at, end);
+		*at = end;
 	}
 	return k;
 }
 
-static void whole_corpus(const struct doc *docs, size_t n)
+static void cut_texts(const struct doc *docs, size_t n, char kind, struct texts *t)
 {
-	size_t bytes = 0, tokens = 0;
-	struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
-	for (int pass = 0; pass < 2; pass++) {
-		bytes = tokens = 0;
-		double t = cpu_seconds();
-		for (size_t i = 0; i < n; i++) {
-			encode(s, docs[i].text);
-			bytes += docs[i].text.n;
-			tokens += ids.n;
+	static struct kp_buf joined;
+	kp_buf_fini(&joined);
+	kp_buf_init(&joined, 64 << 20);
+	for (size_t i = 0; i < n; i++) {
+		if (docs[i].kind == kind) {
+			kp_buf_add(&joined, docs[i].text);
 		}
-		printf("%s %.1f MB/s\n", pass ? "corpus-second" : "corpus-cold",
-			(double)bytes / 1e6 / (cpu_seconds() - t));
 	}
-	printf("corpus-tokens %zu tokens\n", tokens);
+	kp_str s = kp_buf_str(&joined);
+	size_t at = 0;
+	*t = (struct texts){ 0 };
+	if (cut(s, &at, KP_MIN((size_t)WARM, s.n / 2), &t->warm, 1)) {
+		t->n_prompts = cut(s, &at, PROMPT, t->prompt, MAX_PROMPTS);
+		t->n_messages = cut(s, &at, MESSAGE, t->message, MAX_MESSAGES);
+	}
+	for (size_t i = 0; i < t->n_prompts; i++) {
+		t->prompt_bytes += t->prompt[i].n;
+	}
+}
+
+static void whole_corpus(const struct doc *docs, size_t n, const char *ids_file)
+{
+	size_t bytes = 0;
+	double seconds = 0;
+	struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
+	FILE *f = ids_file ? fopen(ids_file, "w") : NULL;
+	for (size_t i = 0; i < n; i++) {
+		double t = cpu_seconds();
+		encode(s, docs[i].text);
+		seconds += cpu_seconds() - t;
+		bytes += docs[i].text.n;
+		if (f) {
+			fprintf(f, "%lu\n",
+				crc32_z(0, (const Bytef *)ids.p, ids.n * sizeof(*ids.p)));
+		}
+	}
+	if (f && fclose(f)) {
+		exit(1);
+	}
+	printf("corpus-cold %.1f MB/s\n", (double)bytes / 1e6 / seconds);
 	kp_token_scratch_destroy(s);
 }
 
@@ -118,75 +143,79 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void prompts(const struct doc *docs, size_t n, char kind, const char *name)
+static double new_prompts(struct kp_token_scratch *s, const struct texts *t)
 {
-	static kp_str p[512], m[4096];
-	static double us[4096];
-	kp_str warm;
-	struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
-	size_t k = cut(docs, n, kind, PROMPT, WARM, p, 64, &warm), bytes = 0;
-	encode(s, warm);
-	double t = cpu_seconds();
-	for (size_t i = 0; i < k; i++) {
-		encode(s, p[i]);
-		bytes += p[i].n;
+	encode(s, t->warm);
+	double begin = cpu_seconds();
+	for (size_t i = 0; i < t->n_prompts; i++) {
+		encode(s, t->prompt[i]);
 	}
-	printf("prompt-new-%s %.1f MB/s\n", name, (double)bytes / 1e6 / (cpu_seconds() - t));
+	return cpu_seconds() - begin;
+}
+
+static void prompts(struct kp_token_scratch *s, const struct texts *t, const char *name)
+{
+	static double us[MAX_MESSAGES];
+	if (!t->n_messages) {
+		return;
+	}
+	printf("new-%s %.1f MB/s\n", name, (double)t->prompt_bytes / 1e6 / new_prompts(s, t));
 	double best = 1e9;
 	for (int r = 0; r < 3; r++) {
-		t = cpu_seconds();
+		double begin = cpu_seconds();
 		for (size_t i = 0; i < 8; i++) {
-			encode(s, p[0]);
+			encode(s, t->prompt[0]);
 		}
-		best = KP_MIN(best, (cpu_seconds() - t) / 8);
+		best = KP_MIN(best, (cpu_seconds() - begin) / 8);
 	}
-	printf("prompt-again-%s %.1f MB/s\n", name, (double)p[0].n / 1e6 / best);
-	kp_token_scratch_destroy(s);
-	s = kp_token_scratch_create(scratch_bytes);
-	k = cut(docs, n, kind, MESSAGE, WARM, m, KP_LEN(m), &warm);
-	encode(s, warm);
-	for (size_t i = 0; i < k; i++) {
+	printf("again-%s %.1f MB/s\n", name, (double)t->prompt[0].n / 1e6 / best);
+	for (size_t i = 0; i < t->n_messages; i++) {
 		int64_t begin = kp_now_ns();
-		encode(s, m[i]);
+		encode(s, t->message[i]);
 		us[i] = (double)(kp_now_ns() - begin) / 1e3;
 	}
-	qsort(us, k, sizeof(*us), by_value);
-	printf("message-p50-%s %.1f us\nmessage-p99-%s %.1f us\n", name, us[k / 2], name,
-		us[k * 99 / 100]);
-	kp_token_scratch_destroy(s);
+	qsort(us, t->n_messages, sizeof(*us), by_value);
+	printf("p50-%s %.1f us\np99-%s %.1f us\n", name, us[t->n_messages / 2], name,
+		us[t->n_messages * 99 / 100]);
+}
+
+/* The same with a fresh scratch, thirty times. */
+static void loop(const struct texts *t)
+{
+	double best = 1e9;
+	for (int r = 0; r < 30; r++) {
+		struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
+		double seconds = new_prompts(s, t);
+		best = KP_MIN(best, seconds);
+		kp_token_scratch_destroy(s);
+	}
+	printf("loop-new %.1f MB/s\n", (double)t->prompt_bytes / 1e6 / best);
 }
 
 static void run(const char *name, kp_str text)
 {
-	double best = 1e9;
-	for (int r = 0; r < 3; r++) {
-		struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
-		double t = cpu_seconds();
-		encode(s, text);
-		best = KP_MIN(best, cpu_seconds() - t);
-		kp_token_scratch_destroy(s);
-	}
-	printf("run-%s %.1f MB/s\n", name, (double)text.n / 1e6 / best);
+	struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
+	double t = cpu_seconds();
+	encode(s, text);
+	printf("run-%s %.1f MB/s\n", name, (double)text.n / 1e6 / (cpu_seconds() - t));
+	kp_token_scratch_destroy(s);
 }
 
 static void runs(void)
 {
-	static char text[RUN + 4];
+	static char text[RUN];
 	struct kp_rng rng;
 	kp_rng_seed(&rng, 7);
-	const struct {
-		const char *name;
-		char c;
-	} same[] = { { "a", 'a' }, { "space", ' ' }, { "equals", '=' }, { "digits", 0 },
-		{ "letters", 1 } };
-	for (size_t i = 0; i < KP_LEN(same); i++) {
-		for (size_t k = 0; k < RUN; k++) {
-			text[k] = same[i].c > 1 ? same[i].c
-				  : same[i].c   ? (char)('a' + kp_rng_below(&rng, 26))
-						: (char)('0' + kp_rng_below(&rng, 10));
-		}
-		run(same[i].name, kp_str_n(text, RUN));
+	static const char kind[] = "a =";
+	static const char *const name[] = { "a", "space", "equals" };
+	for (size_t i = 0; i < KP_LEN(name); i++) {
+		memset(text, kind[i], RUN);
+		run(name[i], kp_str_n(text, RUN));
 	}
+	for (size_t k = 0; k < RUN; k++) {
+		text[k] = (char)('a' + kp_rng_below(&rng, 26));
+	}
+	run("letters", kp_str_n(text, RUN));
 	size_t n = 0;
 	while (n + 3 <= RUN) {
 		uint32_t cp = 0x4e00 + (uint32_t)kp_rng_below(&rng, 0x5000);
@@ -197,31 +226,51 @@ static void runs(void)
 	run("han", kp_str_n(text, n));
 }
 
+/* Each id on its own, as an engine streams them, through detokenizer and stop matcher. */
 static void decoding(const struct doc *docs, size_t n)
 {
+	const kp_str strings[] = { KP_S("</s>"), KP_S("\n\nUser:"), KP_S("Observation:"),
+		KP_S("<|im_end|>") };
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
-	struct kp_buf out;
+	struct kp_arena *arena = kp_arena_create(1 << 20);
+	const struct kp_stop_set *set;
+	struct kp_buf text, out;
+	kp_buf_init(&text, 1 << 20);
 	kp_buf_init(&out, 1 << 20);
+	if (kp_stop_set_create(arena, strings, KP_LEN(strings), &set, &err)) {
+		exit(1);
+	}
 	size_t tokens = 0;
-	double seconds = 0;
-	for (size_t i = 0; i < n; i++) {
+	double detok = 0, both = 0;
+	for (size_t i = 0; i < n; i += 2) {
 		encode(s, docs[i].text);
-		kp_buf_reset(&out);
-		struct kp_detok d;
-		kp_detok_init(&d, tokenizer, true);
-		double t = cpu_seconds();
-		for (size_t k = 0; k < ids.n; k++) {
-			if (kp_detok_feed(&d, ids.p[k], &out, &err)) {
-				exit(1);
+		for (int stops = 0; stops < 2; stops++) {
+			struct kp_detok d;
+			struct kp_stop stop;
+			kp_detok_init(&d, tokenizer, true);
+			kp_stop_init(&stop, stops ? set : NULL);
+			kp_buf_reset(&out);
+			double t = cpu_seconds();
+			for (size_t k = 0; k < ids.n; k++) {
+				kp_buf_reset(&text);
+				if (kp_detok_feed(&d, ids.p[k], &text, &err)) {
+					exit(1);
+				}
+				if (kp_stop_feed(&stop, kp_buf_str(&text), false, &out)) {
+					break;
+				}
 			}
+			*(stops ? &both : &detok) += cpu_seconds() - t;
+			kp_stop_fini(&stop);
 		}
-		kp_detok_finish(&d, &out);
-		seconds += cpu_seconds() - t;
 		tokens += ids.n;
 	}
-	printf("detokenize %.1f ns/token\n", seconds * 1e9 / (double)tokens);
+	printf("detok %.1f ns\ndetok-stop %.1f ns\n", detok * 1e9 / (double)tokens,
+		both * 1e9 / (double)tokens);
+	kp_buf_fini(&text);
 	kp_buf_fini(&out);
+	kp_arena_destroy(arena);
 	kp_token_scratch_destroy(s);
 }
 
@@ -230,11 +279,12 @@ int main(int argc, char **argv)
 	struct kp_err err = KP_ERR_INIT;
 	uint64_t bytes = scratch_bytes;
 	if (argc < 3 || (argc > 3 && !kp_str_u64(kp_str_c(argv[3]), 1 << 30, &bytes))) {
-		fprintf(stderr, "usage: tokenizer_bench TOKENIZER CORPUS [SCRATCH_BYTES [CASE]]\n");
+		fprintf(stderr,
+			"usage: tokenizer_bench TOKENIZER CORPUS [SCRATCH_BYTES [CASE [IDS]]]\n");
 		return 2;
 	}
-	scratch_bytes = (size_t)bytes;
-	only = argc > 4 ? argv[4] : NULL;
+	scratch_bytes = bytes ? (size_t)bytes : scratch_bytes;
+	only = argc > 4 && *argv[4] ? argv[4] : NULL;
 	double before = resident_mb(), t = cpu_seconds();
 	if (kp_tokenizer_from_path(argv[1], &tokenizer, &err)) {
 		fprintf(stderr, "%s\n", err.msg);
@@ -259,14 +309,25 @@ int main(int argc, char **argv)
 	}
 	kp_ids_init(&ids, SIZE_MAX / 8);
 	if (wanted("corpus")) {
-		whole_corpus(docs.p, docs.n);
+		whole_corpus(docs.p, docs.n, argc > 5 ? argv[5] : NULL);
 	}
-	const char *const kinds[] = { "english", "code", "multi" };
-	for (size_t i = 0; i < 3; i++) {
-		if (wanted(kinds[i])) {
-			prompts(docs.p, docs.n, "ecm"[i], kinds[i]);
+	static const char *const kinds[] = { "english", "code", "multi" };
+	static struct texts texts;
+	struct kp_token_scratch *s = kp_token_scratch_create(scratch_bytes);
+	for (size_t i = 0; i < KP_LEN(kinds); i++) {
+		char name[16];
+		(void)snprintf(name, sizeof(name), "loop-%s", kinds[i]);
+		bool again = only && wanted(name);
+		if (again || wanted(kinds[i])) {
+			cut_texts(docs.p, docs.n, "ecm"[i], &texts);
+		}
+		if (again) {
+			loop(&texts);
+		} else if (wanted(kinds[i])) {
+			prompts(s, &texts, kinds[i]);
 		}
 	}
+	kp_token_scratch_destroy(s);
 	if (wanted("run")) {
 		runs();
 	}

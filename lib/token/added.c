@@ -1,4 +1,4 @@
-/* DESIGN: the tokens are sorted by their bytes; at a place where one may begin (two table look-ups say so) the range of tokens
+/* DESIGN: the tokens are sorted by their bytes; at a place where one may begin (its first two bytes say so) the range of tokens
    that agree with the text is narrowed byte by byte, and the longest one that the policy allows there wins. The leftmost match
    wins, and a match that single_word rejects is skipped whole; lstrip and rstrip widen a match over white space after that. A token that
    begins in white space which the match before it has swallowed counts all the same, unless lstrip leaves nothing of it. This is what Aho-Corasick with leftmost-longest semantics gives, but the policy can be asked per
@@ -41,13 +41,18 @@ int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n
 		n_first += !m->first[c];
 		m->first[c] = true;
 		m->only_first = n_first == 1 ? c : -1;
-		if (t.n > 1) {
-			m->second[(uint8_t)t.p[1]] = true;
-		} else {
-			m->has_single = true;
+		unsigned second = t.n > 1 ? (uint8_t)t.p[1] : 0;
+		m->pair[c][second >> 6] |= UINT64_C(1) << (second & 63);
+		for (size_t k = 0; t.n == 1 && k < 4; k++) {
+			m->pair[c][k] = UINT64_MAX;
 		}
 	}
 	qsort_r(m->order, m->n, sizeof(*m->order), by_text, (void *)(uintptr_t)added);
+	for (uint32_t i = 0; i < m->n; i++) {
+		uint8_t c = (uint8_t)added[m->order[i]].text.p[0];
+		m->begin[c][0] = m->begin[c][1] ? m->begin[c][0] : i;
+		m->begin[c][1] = i + 1;
+	}
 	return 0;
 }
 
@@ -72,7 +77,8 @@ static size_t candidate(const struct kp_matcher *m, kp_str text, size_t at)
 			at++;
 			continue;
 		}
-		if (m->has_single || (at + 1 < text.n && m->second[p[at + 1]])) {
+		unsigned second = at + 1 < text.n ? p[at + 1] : 0;
+		if (m->pair[p[at]][second >> 6] >> (second & 63) & 1) {
 			return at;
 		}
 		at++;
@@ -98,8 +104,9 @@ static size_t narrow(const struct kp_matcher *m, size_t lo, size_t hi, size_t d,
 static size_t longest(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
 	size_t at, size_t below)
 {
-	size_t lo = 0, hi = m->n, best = SIZE_MAX;
-	for (size_t d = 0; lo < hi && d < below; d++) {
+	const uint32_t *begin = m->begin[(uint8_t)text.p[at]];
+	size_t lo = begin[0], hi = begin[1], best = SIZE_MAX;
+	for (size_t d = 1; lo < hi && d < below; d++) {
 		bool taken = false; /* of tokens with one text the first counts */
 		for (; lo < hi && m->added[m->order[lo]].text.n == d; lo++) {
 			if (!taken && kp_policy_allows(o, m->order[lo], at, at + d)) {

@@ -31,9 +31,10 @@ struct kp_matcher {
 	const struct kp_added *added;
 	uint32_t *order;
 	size_t n;
-	bool first[256], second[256]; /* bytes that begin a token; bytes that stand second in one */
-	bool has_single;              /* a token of one byte: `second` decides nothing */
-	int only_first;               /* the one first byte, or -1 */
+	bool first[256];        /* bytes that begin a token */
+	uint64_t pair[256][4];  /* bit b of row a: a token begins with a and b, or is a alone */
+	uint32_t begin[256][2]; /* where in `order` the tokens with this first byte are */
+	int only_first;         /* the one first byte, or -1 */
 	bool longest_first; /* llama.cpp: a token gives way to a longer one that begins within it. See gguf_vocab.c */
 };
 int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n, bool normalized,

@@ -15,7 +15,7 @@ enum {
 	KP_BPE_MAX_TOKENS =
 		1 << 20, /* ids are below it: a pair and its rank fit one word of the table */
 	KP_BPE_MAX_MERGES = (1 << 23) - 2,
-	KP_BPE_SMALL = 256, /* bytes that the quadratic merge takes */
+	KP_BPE_SMALL = 256, /* symbols that the quadratic merge takes */
 };
 #define KP_BPE_NO_ID (KP_BPE_MAX_TOKENS - 2) /* no token */
 #define KP_BPE_NONE  UINT32_MAX              /* no rank */
@@ -95,8 +95,7 @@ struct kp_bpe {
 	unsigned line_bits;
 	uint32_t n_merges;
 	struct kp_partners *partners; /* by id */
-	kp_id first_product; /* where the merge of rank r gives token first_product + r, for all r; else KP_BPE_NO_ID */
-	kp_id *product; /* by rank; NULL when first_product says it */
+	kp_id *product; /* by rank; NULL: ranks are the ids of what the merges give (by_product) */
 	bool by_product; /* set before kp_bpe_create: all merges that give one token have its id as their rank */
 	uint32_t *byte_pair; /* rank by two bytes, 256 * 256 */
 	kp_id gap; /* stands for a byte that is no token: merges with nothing, gives no id. One past the last id */
@@ -138,10 +137,14 @@ int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merg
 /* Only what kp_bpe_symbols needs, for a vocabulary whose tokens are text. Of equal pairs the last wins. */
 int kp_bpe_create_text(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges,
 	size_t n, struct kp_err *err) KP_MUST_USE;
-/* Sets KP_TOK_SELF where a token is what its own bytes encode to (Llama 3 has 588 that are not): a third of the time of a load, and of no use to
-   a model that looks all pieces up whole. */
-void kp_bpe_mark_self(const struct kp_bpe *b, struct kp_vocab *vocab);
 void kp_bpe_fini(struct kp_bpe *b);
+/* bpe_live.c: drops the merges that never happen and marks the tokens that their own text encodes to (KP_TOK_SELF). char_id: of vocabularies of text, the tokens
+   of characters below U+10000; NULL: symbols are bytes. ret: the merges that are left, in rank order, to be freed; or NULL. */
+int kp_bpe_drop_dead(struct kp_bpe *b, struct kp_vocab *v, const kp_id *char_id,
+	struct kp_merge **ret, struct kp_err *err) KP_MUST_USE;
+/* Makes the tables of pairs anew, over n merges in rank order. */
+int kp_bpe_rebuild(struct kp_bpe *b, const struct kp_merge *merges, size_t n, bool by_product,
+	struct kp_err *err) KP_MUST_USE;
 /* bpe_chars.c: fills char_index and chars; part of kp_bpe_create. */
 int kp_bpe_find_chars(
 	struct kp_bpe *b, const struct kp_merge *merges, struct kp_err *err) KP_MUST_USE;
@@ -171,22 +174,31 @@ static inline uint32_t kp_bpe_rank(const struct kp_bpe *b, kp_id left, kp_id rig
 }
 static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
 {
-	return KP_LIKELY(!b->product) ? b->first_product + rank : b->product[rank];
+	return KP_LIKELY(!b->product) ? rank : b->product[rank];
 }
 
 /* At most KP_BPE_SMALL bytes; out has room for n ids. Returns how many. */
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out);
 
-/* Merges n symbols, any number. Appends to work. */
+/* The symbols that merging n bytes starts from; sym has room for n. Returns how many. */
+size_t kp_bpe_start(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *sym);
+/* The same from at most KP_BPE_SMALL symbols; and also how many of them each id stands for; and whether one token is left, with the last merge. */
+size_t kp_bpe_small_symbols(const struct kp_bpe *b, const kp_id *sym, size_t n, kp_id *out);
+size_t kp_bpe_small_lengths(
+	const struct kp_bpe *b, const kp_id *sym, size_t n, kp_id *out, uint16_t *len);
+bool kp_bpe_small_last(const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_merge *ret);
+
+/* bpe_long.c: any number of symbols, or bytes. work is appended to; it holds working memory too. RESOURCE_EXHAUSTED when its maximum is reached or
+   memory is gone. Linear where merges look a bounded way ahead, O(n log n) always. */
 int kp_bpe_symbols(const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_ids *work,
 	struct kp_err *err) KP_MUST_USE;
-
-/* Any length. work is appended to (working memory and result: ids [work->n before, work->n after)). RESOURCE_EXHAUSTED when
-   work's maximum is reached or memory is gone. Linear for text whose merges look a bounded way ahead, O(n log n) always. */
 int kp_bpe_long(const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work,
 	struct kp_err *err) KP_MUST_USE;
-/* The O(n log n) way alone; kp_bpe_long falls back to it, tests compare the three. */
+/* The O(n log n) way alone; the others fall back to it, tests compare them. */
 int kp_bpe_heap(const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work,
 	struct kp_err *err) KP_MUST_USE;
+/* Merges n symbols; true when one token is left, *ret the last merge. */
+bool kp_bpe_last_merge(
+	const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_merge *ret) KP_MUST_USE;
 
 #endif

@@ -133,39 +133,38 @@ static int make_byte_pairs(struct kp_bpe *b, const struct kp_merge *m, struct kp
 	for (size_t i = 0; i < 65536; i++) {
 		b->byte_pair[i] = kp_bpe_rank(b, b->byte_id[i >> 8], b->byte_id[i & 255]);
 	}
-	b->first_product = b->n_merges && !b->by_product ? m[0].product : 0;
 	if (b->by_product) {
 		return 0;
 	}
-	uint32_t i = 0;
-	while (i < b->n_merges && m[i].product == b->first_product + i) {
-		i++;
-	}
-	if (i == b->n_merges) {
-		return 0;
-	}
-	b->product = kp_try_malloc(b->n_merges * sizeof(*b->product));
+	b->product = kp_try_malloc(KP_MAX(b->n_merges, 1U) * sizeof(*b->product));
 	if (!b->product) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
 	}
-	for (i = 0; i < b->n_merges; i++) {
+	for (uint32_t i = 0; i < b->n_merges; i++) {
 		b->product[i] = m[i].product;
 	}
 	return 0;
 }
 
-/* Bytes that are not valid UTF-8 are never a whole piece of a text. */
-void kp_bpe_mark_self(const struct kp_bpe *b, struct kp_vocab *v)
+static int make_tables(
+	struct kp_bpe *b, const struct kp_merge *merges, bool keep_last, struct kp_err *err)
 {
-	kp_id out[KP_BPE_SMALL];
-	for (kp_id id = 0; id < v->n; id++) {
-		kp_str s = kp_vocab_bytes(v, id);
-		if ((v->tok[id].flags & KP_TOK_WORD) && s.n && s.n <= KP_BPE_SMALL &&
-			kp_utf8_ok(s) && kp_bpe_small(b, (const uint8_t *)s.p, s.n, out) == 1 &&
-			out[0] == id) {
-			v->tok[id].flags |= KP_TOK_SELF;
-		}
-	}
+	return make_pairs(b, merges, keep_last, err) || make_partners(b, merges, err) ||
+			       make_byte_pairs(b, merges, err)
+		       ? -1
+		       : 0;
+}
+
+int kp_bpe_rebuild(struct kp_bpe *b, const struct kp_merge *merges, size_t n, bool by_product,
+	struct kp_err *err)
+{
+	kp_free(&b->line_block);
+	kp_free(&b->partners);
+	kp_free(&b->product);
+	kp_free(&b->byte_pair);
+	b->n_merges = (uint32_t)n;
+	b->by_product = by_product;
+	return make_tables(b, merges, true, err);
 }
 
 static int begin(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
@@ -185,36 +184,20 @@ static int begin(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge
 		kp_id id = kp_vocab_find(vocab, kp_str_n(&byte, 1));
 		b->byte_id[c] = id == KP_BPE_NO_ID ? b->gap : id;
 	}
-	return make_pairs(b, merges, keep_last, err) || make_partners(b, merges, err) ||
-			       make_byte_pairs(b, merges, err)
-		       ? -1
-		       : 0;
-}
-
-/* Characters that merges may start from whole; none where ranks are not places in `merges`. */
-static int find_chars(struct kp_bpe *b, const struct kp_merge *merges, struct kp_err *err)
-{
-	enum { POINTS = 1 << 16 };
-	if (!b->by_product) {
-		return kp_bpe_find_chars(b, merges, err);
-	}
-	b->char_index = kp_try_malloc(POINTS * sizeof(*b->char_index));
-	b->chars = kp_xcalloc(1, sizeof(*b->chars));
-	if (!b->char_index) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%u` merges", b->n_merges);
-	}
-	memset(b->char_index, 0, POINTS * sizeof(*b->char_index));
-	b->chars[0].id = KP_BPE_NO_ID;
-	b->n_chars = 1;
-	return 0;
+	return make_tables(b, merges, keep_last, err);
 }
 
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err)
 {
-	return begin(b, vocab, merges, n, keep_last, drop_gaps, err) || find_chars(b, merges, err)
-		       ? -1
-		       : 0;
+	struct kp_merge *live = NULL;
+	int r = begin(b, vocab, merges, n, keep_last, drop_gaps, err) ||
+				kp_bpe_drop_dead(b, vocab, NULL, &live, err) ||
+				kp_bpe_find_chars(b, live, err)
+			? -1
+			: 0;
+	kp_mem_free(live);
+	return r;
 }
 
 int kp_bpe_create_text(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges,

@@ -15,23 +15,23 @@
 
 enum { POINTS = 1 << 16, CHARS_MAX = UINT16_MAX };
 
-/* The merges that have a token on one side, in rank order: rank[start[id] .. start[id + 1]). */
+/* The merges that have a token on one side, in rank order: at[start[id] .. start[id + 1]). */
 struct side {
-	uint32_t *start, *rank;
+	uint32_t *start, *at;
 };
 
 static void side_fini(struct side *s)
 {
 	kp_free(&s->start);
-	kp_free(&s->rank);
+	kp_free(&s->at);
 }
 
 static int side_init(struct side *s, const struct kp_merge *m, size_t n, size_t n_ids, bool left,
 	struct kp_err *err)
 {
 	s->start = kp_try_malloc((n_ids + 2) * sizeof(*s->start));
-	s->rank = kp_try_malloc((n + 1) * sizeof(*s->rank));
-	if (!s->start || !s->rank) {
+	s->at = kp_try_malloc((n + 1) * sizeof(*s->at));
+	if (!s->start || !s->at) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "build `%zu` merges", n);
 	}
 	memset(s->start, 0, (n_ids + 2) * sizeof(*s->start));
@@ -42,9 +42,14 @@ static int side_init(struct side *s, const struct kp_merge *m, size_t n, size_t 
 		s->start[i] += s->start[i - 1];
 	}
 	for (size_t i = 0; i < n; i++) {
-		s->rank[s->start[(left ? m[i].left : m[i].right) + 1]++] = (uint32_t)i;
+		s->at[s->start[(left ? m[i].left : m[i].right) + 1]++] = (uint32_t)i;
 	}
 	return 0;
+}
+
+static uint32_t rank_of(const struct kp_bpe *b, const struct kp_merge *m, uint32_t i)
+{
+	return b->by_product ? m[i].product : i;
 }
 
 struct finder {
@@ -63,8 +68,9 @@ static void add_dangers(
 	const struct finder *f, kp_id left, kp_id right, uint32_t rank, struct kp_char *c)
 {
 	const struct side *s = &f->as_right;
-	for (uint32_t i = s->start[left]; i < s->start[left + 1] && s->rank[i] <= rank; i++) {
-		kp_str x = kp_vocab_bytes(f->b->vocab, f->m[s->rank[i]].left);
+	for (uint32_t i = s->start[left];
+		i < s->start[left + 1] && rank_of(f->b, f->m, s->at[i]) <= rank; i++) {
+		kp_str x = kp_vocab_bytes(f->b->vocab, f->m[s->at[i]].left);
 		if (ends_character(x)) {
 			uint8_t last = (uint8_t)x.p[x.n - 1];
 			c->not_behind_ascii |= last < 0x80;
@@ -72,8 +78,9 @@ static void add_dangers(
 		}
 	}
 	s = &f->as_left;
-	for (uint32_t i = s->start[right]; i < s->start[right + 1] && s->rank[i] <= rank; i++) {
-		kp_str x = kp_vocab_bytes(f->b->vocab, f->m[s->rank[i]].right);
+	for (uint32_t i = s->start[right];
+		i < s->start[right + 1] && rank_of(f->b, f->m, s->at[i]) <= rank; i++) {
+		kp_str x = kp_vocab_bytes(f->b->vocab, f->m[s->at[i]].right);
 		uint8_t first = x.n ? (uint8_t)x.p[0] : 0;
 		c->not_before_ascii |= first < 0x80;
 		c->behind |= first < 0xc0 ? 0 : UINT64_C(1) << (first & 63);

@@ -411,15 +411,30 @@ static int finish_bytes(struct kp_build *b, struct kp_err *err)
 {
 	struct kp_tokenizer *t = b->t;
 	t->bpe.by_product = b->by_product;
-	if (kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last, b->drop_gaps,
-		    err)) {
-		return -1;
-	}
-	if (!t->ignore_merges) {
-		kp_bpe_mark_self(&t->bpe, &t->vocab);
-	}
-	return kp_words_create(
-		&t->words, &t->vocab, t->ignore_merges ? KP_TOK_WORD : KP_TOK_SELF, err);
+	return kp_bpe_create(&t->bpe, &t->vocab, b->merges.p, b->merges.n, b->keep_last,
+		       b->drop_gaps, err) ||
+			       kp_words_create(&t->words, &t->vocab,
+				       t->ignore_merges ? KP_TOK_WORD : KP_TOK_SELF, false, err)
+		       ? -1
+		       : 0;
+}
+
+static bool is_literal(const struct kp_pattern *p, const char *text)
+{
+	return p->literal.p && kp_str_eq(p->literal, kp_str_c(text));
+}
+
+/* Does the chain before the model only write blanks as "▁", and split nothing? */
+static bool only_marks(const struct kp_tokenizer *t)
+{
+	const struct kp_norm_step *n = t->norm.step;
+	const struct kp_split_step *s = t->split.step;
+	bool splits =
+		t->split.n > 1 || (t->split.n == 1 && !(s->kind == KP_SPLIT_PATTERN && !s->invert &&
+							      is_literal(&s->pattern, " ")));
+	return !t->nfc && !t->pretok.run && !splits && t->norm.n == 1 && t->normalized.n == 0 &&
+	       n->kind == KP_NORM_REPLACE && is_literal(&n->pattern, " ") &&
+	       kp_str_eq(n->text, KP_S("▁"));
 }
 
 static int finish_text(struct kp_build *b, struct kp_err *err)
@@ -435,7 +450,17 @@ static int finish_text(struct kp_build *b, struct kp_err *err)
 		kp_bpe_create_text(&t->bpe, &t->vocab, b->merges.p, b->merges.n, err)) {
 		return -1;
 	}
-	return kp_model_create(&t->model, &t->vocab, &t->bpe, err);
+	t->model.blank = t->model.kind == KP_MODEL_BPE && !t->model.whole_lines && only_marks(t) &&
+			 kp_vocab_find(&t->vocab, KP_S("▁")) != KP_BPE_NO_ID;
+	if (kp_model_create(&t->model, &t->vocab, &t->bpe, err)) {
+		return -1;
+	}
+	t->cut_text = t->model.blank && t->model.borders.set;
+	if (t->cut_text) {
+		t->pretok = kp_pretok_text;
+		return kp_words_create(&t->words, &t->vocab, KP_TOK_SELF, true, err);
+	}
+	return 0;
 }
 
 /* What each token reads as when it is neither first nor last. */

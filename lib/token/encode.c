@@ -51,7 +51,9 @@ static void add_ids(struct kp_span *e, const kp_id *ids, size_t n)
    just as well. KP_BPE_NO_ID: none. */
 static kp_id whole(const struct kp_tokenizer *t, const uint8_t *p, size_t n)
 {
-	return t->ignore_merges ? kp_vocab_find(&t->vocab, kp_str_n(p, n)) : KP_BPE_NO_ID;
+	return t->ignore_merges && t->words.longer && kp_words_may(&t->words, kp_hash_bytes(p, n))
+		       ? kp_vocab_find(&t->vocab, kp_str_n((const char *)p, n))
+		       : KP_BPE_NO_ID;
 }
 
 /* A piece through a text model: its ids in the scratch's work array. */
@@ -90,9 +92,21 @@ static void miss_text(struct kp_span *e, const uint8_t *p, size_t n, struct kp_c
 	add_ids(e, ids->p, ids->n);
 }
 
+/* Byte-level, or text that is cut: short pieces are merged at once. */
+static bool merges_at_once(const struct kp_tokenizer *t)
+{
+	return t->model.kind == KP_MODEL_BYTES || t->cut_text;
+}
+
+static size_t merge(const struct kp_tokenizer *t, const uint8_t *p, size_t n, kp_id *ids)
+{
+	return t->cut_text ? kp_model_small(&t->model, &t->vocab, &t->bpe, p, n, ids)
+			   : kp_bpe_small(&t->bpe, p, n, ids);
+}
+
 void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
 {
-	if (KP_UNLIKELY(e->t->model.kind != KP_MODEL_BYTES)) {
+	if (KP_UNLIKELY(!merges_at_once(e->t))) {
 		miss_text(e, p, n, key);
 		return;
 	}
@@ -101,7 +115,7 @@ void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache
 	ids[0] = n <= KP_WORD_MAX ? kp_words_find(&e->t->words, key.lo, (uint32_t)key.hi, n)
 				  : whole(e->t, p, n);
 	if (ids[0] == KP_BPE_NO_ID) {
-		count = kp_bpe_small(&e->t->bpe, p, n, ids);
+		count = merge(e->t, p, n, ids);
 	}
 	struct kp_cache_entry *c = kp_span_bucket(e, key);
 	c[1] = c[0];
@@ -123,7 +137,7 @@ void kp_span_far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_
 	uint64_t hash = kp_hash_fold(key.lo, key.hi);
 	size_t count;
 	const kp_id *found = kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, &count);
-	if (KP_UNLIKELY(e->t->model.kind != KP_MODEL_BYTES)) {
+	if (KP_UNLIKELY(!merges_at_once(e->t))) {
 		if (found) {
 			add_ids(e, found, count);
 		} else {
@@ -133,7 +147,7 @@ void kp_span_far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_
 	}
 	if (!found) { /* the log began anew since then */
 		kp_id ids[KP_CACHE_KEY];
-		count = kp_bpe_small(&e->t->bpe, p, n, ids);
+		count = merge(e->t, p, n, ids);
 		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, ids, count);
 		memcpy(e->out + e->n, ids, count * sizeof(kp_id));
 	} else {
@@ -157,14 +171,14 @@ void kp_span_long(struct kp_span *e, const uint8_t *p, size_t n)
 	small[0] = whole(e->t, p, n);
 	if (small[0] != KP_BPE_NO_ID) {
 		count = 1;
+	} else if (n <= KP_BPE_SMALL && merges_at_once(e->t)) {
+		count = merge(e->t, p, n, small);
 	} else if (e->t->model.kind) {
 		if (!encode_text(e, p, n)) {
 			return;
 		}
 		ids = e->s->work.p;
 		count = e->s->work.n;
-	} else if (n <= KP_BPE_SMALL) {
-		count = kp_bpe_small(&e->t->bpe, p, n, small);
 	} else {
 		kp_ids_reset(&e->s->work);
 		if (kp_bpe_long(&e->t->bpe, p, n, &e->s->work, e->err)) {
@@ -262,7 +276,7 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 	if (at == 0 && s.n) {
 		(void)kp_uc_get((const uint8_t *)s.p, &first_n);
 	}
-	if (e->t->nfc ? !kp_nfc_quick(s) : e->t->norm.n != 0) {
+	if (e->t->nfc ? !kp_nfc_quick(s) : e->t->norm.n != 0 && !e->t->cut_text) {
 		if (normalize(e, &s, &o, &first_n)) {
 			e->failed = true;
 			return;

@@ -58,7 +58,8 @@ static void list(struct kp_tokenizer *t, struct table ret[KP_IMAGE_TABLES])
 		TABLE(m->score, m->n_scores),
 		TABLE(m->rank, m->n_scores),
 		TABLE(m->char_id, (size_t)KP_MODEL_DIRECT),
-		TABLE(m->bigrams, ((size_t)1 << KP_BIGRAM_BITS) / 64),
+		TABLE(m->borders.set, (size_t)KP_BORDER_WORDS),
+		TABLE(t->words.longer, (size_t)KP_LONGER_WORDS),
 	};
 	memcpy(ret, tables, sizeof(tables));
 }

@@ -15,7 +15,7 @@ struct kp_image {
 	char *p; /* of a mapping; NULL: none */
 	size_t n;
 };
-enum { KP_IMAGE_MAX = 1 << 30, KP_IMAGE_TABLES = 18 };
+enum { KP_IMAGE_MAX = 1 << 30, KP_IMAGE_TABLES = 19 };
 
 /* A block of the tables and facts of a tokenizer that was built. RESOURCE_EXHAUSTED. */
 int kp_image_make(struct kp_tokenizer *built, struct kp_image *ret, struct kp_err *err) KP_MUST_USE;

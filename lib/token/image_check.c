@@ -93,9 +93,7 @@ static int check_merges(const struct kp_tokenizer *t, struct kp_err *err)
 {
 	const struct kp_bpe *b = &t->bpe;
 	/* Ranks are below this: each has a product. */
-	uint32_t ranks = b->product                      ? b->n_merges
-			 : b->first_product < t->vocab.n ? (uint32_t)t->vocab.n - b->first_product
-							 : 0;
+	uint32_t ranks = b->product ? b->n_merges : (uint32_t)t->vocab.n;
 	if (!b->line || !b->partners || b->line_bits < 12 || b->gap != t->vocab.n ||
 		!lines_ok(b, ranks)) {
 		return broken(err, "merges");
@@ -112,6 +110,31 @@ static int check_merges(const struct kp_tokenizer *t, struct kp_err *err)
 		return broken(err, "pairs of bytes");
 	}
 	return 0;
+}
+
+static int check_words(const struct kp_tokenizer *t, struct kp_err *err)
+{
+	const struct kp_words *w = &t->words;
+	size_t n = ((size_t)w->n_lines + KP_WORD_SPILL) * 4;
+	uint32_t last = (uint32_t)t->vocab.n - 1, bad = 0;
+	for (size_t i = 0; w->word && i < n; i++) {
+		bad |= last - (w->word[i].info & 0xfffff);
+	}
+	bool ok = w->word && w->longer && !(bad >> 31) && w->word[n - 1].info == 0;
+	return ok ? 0 : broken(err, "words");
+}
+
+/* Text that is cut takes bytes and words without asking whether they are there. */
+static int check_text(const struct kp_tokenizer *t, struct kp_err *err)
+{
+	bool text = t->pretok.run == kp_pretok_text.run;
+	bool ok = text == t->cut_text &&
+		  (!text || (t->model.kind == KP_MODEL_BPE && t->model.borders.set &&
+				    ids_ok(t->model.byte, 256, t->vocab.n)));
+	if (!ok) {
+		return broken(err, "borders");
+	}
+	return text ? check_words(t, err) : 0;
 }
 
 static int check_bytes(const struct kp_tokenizer *t, struct kp_err *err)
@@ -131,13 +154,7 @@ static int check_bytes(const struct kp_tokenizer *t, struct kp_err *err)
 	if (!ok) {
 		return broken(err, "characters");
 	}
-	const struct kp_words *w = &t->words;
-	size_t n = ((size_t)w->n_lines + KP_WORD_SPILL) * 4;
-	uint32_t last = (uint32_t)t->vocab.n - 1, bad = 0;
-	for (size_t i = 0; w->word && i < n; i++) {
-		bad |= last - (w->word[i].info & 0xfffff);
-	}
-	return w->word && !(bad >> 31) && w->word[n - 1].info == 0 ? 0 : broken(err, "words");
+	return check_words(t, err);
 }
 
 static int check_trie(const struct kp_tokenizer *t, bool scores, struct kp_err *err)
@@ -218,5 +235,8 @@ static int check_facts(const struct kp_tokenizer *t, struct kp_err *err)
 
 int kp_image_check(const struct kp_tokenizer *t, struct kp_err *err)
 {
-	return check_vocab(t, err) || check_facts(t, err) || check_model(t, err) ? -1 : 0;
+	return check_vocab(t, err) || check_facts(t, err) || check_model(t, err) ||
+			       check_text(t, err)
+		       ? -1
+		       : 0;
 }

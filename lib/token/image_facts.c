@@ -186,7 +186,7 @@ static void pretok(struct facts *f, struct kp_tokenizer *t)
 {
 	static const struct kp_pretok *const known[] = { &kp_pretok_gpt2, &kp_pretok_gpt2_digits,
 		&kp_pretok_smollm, &kp_pretok_cl100k_1, &kp_pretok_cl100k_3,
-		&kp_pretok_cl100k_marks, &kp_pretok_o200k, &kp_pretok_deepseek };
+		&kp_pretok_cl100k_marks, &kp_pretok_o200k, &kp_pretok_deepseek, &kp_pretok_text };
 	static const struct kp_pretok steps = { .name = "split" };
 	kp_str name = t->pretok.name ? kp_str_c(t->pretok.name) : KP_STR_NULL;
 	text(f, &name);
@@ -219,7 +219,6 @@ static void bpe(struct facts *f, struct kp_bpe *b)
 {
 	NUMBER(f, b->line_bits, 24);
 	NUMBER(f, b->n_merges, KP_BPE_MAX_MERGES);
-	ID(f, b->first_product);
 	FLAG(f, b->by_product);
 	FLAG(f, b->drop_gaps);
 	ID(f, b->gap);
@@ -240,6 +239,8 @@ static void model(struct facts *f, struct kp_model *m)
 	FLAG(f, m->byte_fallback);
 	FLAG(f, m->ignore_merges);
 	FLAG(f, m->whole_lines);
+	FLAG(f, m->blank);
+	FLAG(f, m->borders.blank);
 	text(f, &m->prefix);
 	text(f, &m->suffix);
 	NUMBER(f, m->max_chars, SIZE_MAX);
@@ -319,6 +320,7 @@ static void all(struct facts *f, struct kp_tokenizer *t)
 	FLAG(f, t->keeps_symbols);
 	NUMBER(f, t->odd, KP_ODD_HF_1);
 	FLAG(f, t->longest_first);
+	FLAG(f, t->cut_text);
 	NUMBER(f, t->words.n_lines, UINT32_MAX >> 4);
 	vocab(f, t);
 	bpe(f, &t->bpe);
@@ -357,4 +359,4 @@ int kp_facts_read(struct kp_tokenizer *t, kp_str in, struct kp_err *err)
 }
 
 /* A member more, somewhere in there? Then it is missing above, or in image.c's list (n_cuts is found anew). */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct kp_tokenizer) == 11104, "image_facts.c");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct kp_tokenizer) == 31080, "image_facts.c");

@@ -59,7 +59,8 @@ struct kp_tokenizer {
 	bool borrows;           /* from the image: the tables are not freed one by one */
 	struct kp_vocab vocab;
 	struct kp_bpe bpe;
-	struct kp_words words;  /* whole pieces that are one token */
+	struct kp_words words; /* whole pieces that are one token */
+	bool cut_text; /* a BPE of text whose pieces need neither normalizing nor splitting, only cutting (pretok_text.c) */
 	struct kp_added *added; /* in id order */
 	size_t n_added;
 	struct kp_matcher raw, normalized;
@@ -93,7 +94,7 @@ void kp_cuts_find(struct kp_tokenizer *t);
 /* The pre-tokenizers; see pretok.h. */
 extern const struct kp_pretok kp_pretok_gpt2, kp_pretok_gpt2_digits, kp_pretok_smollm,
 	kp_pretok_cl100k_1, kp_pretok_cl100k_3, kp_pretok_cl100k_marks, kp_pretok_o200k,
-	kp_pretok_deepseek;
+	kp_pretok_deepseek, kp_pretok_text;
 
 /* gguf_pre.c: does it have such a character? */
 bool kp_text_is_odd(kp_str s, enum kp_odd odd);

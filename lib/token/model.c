@@ -1,9 +1,8 @@
 /* DESIGN: the models of Hugging Face tokenizers 0.23.3 over text (tokenizers/src/models), result by result.
 
    BPE starts from characters (with prefix and suffix where the model has them), an unknown one gives byte tokens or the unknown token, then merges
-   as any other (bpe.h). A model without pre-tokenizer has the whole text as one piece; kp_model_cut cuts it between two characters that stand
-   side by side in no token, over which no merge can reach, so that pieces are short and cached. Characters around which unknown tokens would
-   fuse are not cut at.
+   as any other (bpe.h). A model without pre-tokenizer has the whole text as one piece; it is cut where no merge
+   can reach over (borders.h), so that pieces are short and cached, unless unknown tokens could fuse over such a place.
 
    Unigram is the best path through the pieces that the vocabulary has at each place; of equal paths the one found first stays, as in the reference.
    WordPiece takes the longest piece each time. */
@@ -120,46 +119,29 @@ static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const 
 	return kp_bpe_symbols(b, w->syms.p, w->syms.n, ids, err);
 }
 
-size_t kp_model_cut(const struct kp_model *m, kp_str piece)
+size_t kp_model_small(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	const uint8_t *p, size_t n, kp_id *out)
 {
-	if (!m->bigrams) {
-		return piece.n;
-	}
-	size_t len;
-	uint32_t a = kp_uc_get((const uint8_t *)piece.p, &len);
-	for (size_t at = len; at < piece.n; at += len) {
-		uint32_t c = kp_uc_get((const uint8_t *)piece.p + at, &len);
-		size_t bit = kp_bigram(a, c);
-		if (!(m->bigrams[bit >> 6] >> (bit & 63) & 1)) {
-			return at;
-		}
-		a = c;
-	}
-	return piece.n;
-}
-
-static int fill_bigrams(struct kp_model *m, const struct kp_vocab *v, struct kp_err *err)
-{
-	m->bigrams = kp_try_malloc(((size_t)1 << KP_BIGRAM_BITS) / 8);
-	if (!m->bigrams) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
-	}
-	memset(m->bigrams, 0, ((size_t)1 << KP_BIGRAM_BITS) / 8);
-	for (kp_id id = 0; id < v->n; id++) {
-		kp_str s = kp_vocab_bytes(v, id);
-		if (!(v->tok[id].flags & KP_TOK_WORD) || s.n < 2) {
+	kp_id sym[KP_BPE_SMALL];
+	size_t k = 0, len;
+	for (size_t at = 0; at < n; at += len) {
+		uint32_t cp = kp_uc_get(p + at, &len);
+		kp_id id = find_char(m, v, cp, kp_str_n((const char *)p + at, len));
+		if (KP_LIKELY(id != KP_BPE_NO_ID)) {
+			sym[k++] = id;
 			continue;
 		}
-		size_t len;
-		uint32_t a = kp_uc_get((const uint8_t *)s.p, &len);
-		for (size_t at = len; at < s.n; at += len) {
-			uint32_t c = kp_uc_get((const uint8_t *)s.p + at, &len);
-			size_t bit = kp_bigram(a, c);
-			m->bigrams[bit >> 6] |= UINT64_C(1) << (bit & 63);
-			a = c;
+		for (size_t i = 0; i < len; i++) {
+			sym[k++] = m->byte[p[at + i]];
 		}
 	}
-	return 0;
+	return kp_bpe_small_symbols(b, sym, k, out);
+}
+
+size_t kp_model_cut(const struct kp_model *m, kp_str piece)
+{
+	const uint8_t *p = (const uint8_t *)piece.p;
+	return kp_borders_next(&m->borders, p, p + piece.n);
 }
 
 /* A character that is no token: may its neighbourhood be cut? Only if it always becomes byte tokens that merge with nothing. */
@@ -175,17 +157,21 @@ static bool unknown_is_inert(const struct kp_model *m, const struct kp_bpe *b)
 	return true;
 }
 
-static int make_bigrams(
-	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
+/* Drops merges that never happen and finds the places where pieces may be cut. */
+static int make_borders(
+	struct kp_model *m, struct kp_vocab *v, struct kp_bpe *b, struct kp_err *err)
 {
 	if (m->prefix.n || m->suffix.n || m->ignore_merges || !unknown_is_inert(m, b)) {
 		return 0;
 	}
-	return fill_bigrams(m, v, err);
+	uint8_t flags = m->whole_lines ? KP_TOK_WORD : KP_TOK_SELF;
+	return kp_bpe_drop_dead(b, v, m->char_id, NULL, err) ||
+			       kp_borders_create(&m->borders, v, flags, m->blank, err)
+		       ? -1
+		       : 0;
 }
 
-static int create_bpe(
-	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
+static int create_bpe(struct kp_model *m, struct kp_vocab *v, struct kp_bpe *b, struct kp_err *err)
 {
 	m->char_id = kp_try_malloc(KP_MODEL_DIRECT * sizeof(*m->char_id));
 	if (!m->char_id) {
@@ -197,7 +183,10 @@ static int create_bpe(
 		bool surrogate = cp >= 0xd800 && cp < 0xe000;
 		m->char_id[cp] = surrogate ? KP_BPE_NO_ID : kp_vocab_find(v, kp_str_n(text, n));
 	}
-	return make_bigrams(m, v, b, err);
+	if (m->blank) {
+		m->char_id[' '] = m->char_id[KP_BORDER_BLANK];
+	}
+	return make_borders(m, v, b, err);
 }
 
 /* --- Unigram ----------------------------------------------------------------------------------------------------------- */
@@ -371,8 +360,7 @@ static int create_trie(struct kp_model *m, const struct kp_vocab *v, struct kp_e
 	return 0;
 }
 
-int kp_model_create(
-	struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b, struct kp_err *err)
+int kp_model_create(struct kp_model *m, struct kp_vocab *v, struct kp_bpe *b, struct kp_err *err)
 {
 	switch (m->kind) {
 	case KP_MODEL_BPE:
@@ -382,7 +370,8 @@ int kp_model_create(
 	case KP_MODEL_SPM_UNIGRAM:
 		return create_trie(m, v, err);
 	case KP_MODEL_SPM_BPE:
-		return m->byte_fallback ? fill_bigrams(m, v, err) : 0;
+		return m->byte_fallback ? kp_borders_create(&m->borders, v, KP_TOK_WORD, false, err)
+					: 0;
 	case KP_MODEL_BYTES:
 	case KP_MODEL_WORDLEVEL:
 	default:
@@ -396,7 +385,7 @@ void kp_model_fini(struct kp_model *m)
 	kp_free(&m->score);
 	kp_free(&m->rank);
 	kp_free(&m->char_id);
-	kp_free(&m->bigrams);
+	kp_borders_fini(&m->borders);
 }
 
 int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,

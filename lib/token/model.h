@@ -4,6 +4,7 @@
 #define KP_TOKEN_MODEL_H
 
 #include "token/bpe.h"
+#include "token/borders.h"
 #include "token/trie.h"
 
 enum kp_model_kind {
@@ -35,15 +36,10 @@ struct kp_model {
 		prefix_node; /* WORDPIECE: where the trie goes on behind the prefix; KP_TRIE_NONE: nowhere */
 	/* BPE */
 	kp_id *char_id; /* by code point below KP_MODEL_DIRECT */
-	uint64_t *
-		bigrams; /* a set of the neighbours within tokens, by hash; NULL: pieces are not cut */
+	bool blank; /* set before kp_model_create: text is given as it was before its blanks became "▁" */
+	struct kp_borders borders;
 };
-enum { KP_BIGRAM_BITS = 22, KP_MODEL_DIRECT = 1 << 16 };
-static inline size_t kp_bigram(uint32_t a, uint32_t b)
-{
-	uint64_t h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
-	return (size_t)(h >> (64 - KP_BIGRAM_BITS));
-}
+enum { KP_MODEL_DIRECT = 1 << 16 };
 
 struct kp_spm_work {
 	void *block;
@@ -58,12 +54,15 @@ struct kp_model_work {
 void kp_model_work_fini(struct kp_model_work *w);
 
 /* Builds what kind, unk, byte, prefix and the like ask for. */
-int kp_model_create(struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
-	struct kp_err *err) KP_MUST_USE;
+int kp_model_create(
+	struct kp_model *m, struct kp_vocab *v, struct kp_bpe *b, struct kp_err *err) KP_MUST_USE;
 void kp_model_fini(struct kp_model *m);
 /* Appends the ids of a piece. INVALID_ARGUMENT when it needs an unknown token that the model does not have. */
 int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
 	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
+/* BPE whose pieces are cut (borders.set): at most KP_BPE_SMALL bytes; out has room for n ids. Returns how many. */
+size_t kp_model_small(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	const uint8_t *p, size_t n, kp_id *out);
 /* spm.c */
 void kp_spm_work_fini(struct kp_spm_work *w);
 /* Scores to ranks, the highest 0; equal scores are one rank. NULL: no memory. */

@@ -122,18 +122,25 @@ typedef size_t kp_piece_fn(const uint8_t *p, const uint8_t *end);
    the 64 bytes or the first non-ASCII byte. *ret_all: all of the text up to `end` was seen. */
 typedef uint64_t kp_starts_fn(const uint8_t *p, const uint8_t *end, bool *ret_all);
 
+/* Where less than a block's memory is left behind p, the rest goes on in memory that has enough. */
+static inline void kp_span_room(
+	struct kp_span *e, const uint8_t **p, const uint8_t **end, const uint8_t **readable)
+{
+	if (KP_UNLIKELY(*readable - *p < KP_PAD)) {
+		size_t n = (size_t)(*end - *p); /* < KP_PAD */
+		memmove(e->tail, *p, n);
+		memset(e->tail + n, 0, sizeof(e->tail) - n);
+		*p = e->tail;
+		*end = *p + n;
+		*readable = e->tail + sizeof(e->tail);
+	}
+}
+
 static inline __attribute__((always_inline)) void kp_span_run(struct kp_span *e, const uint8_t *p,
 	const uint8_t *end, const uint8_t *readable, kp_starts_fn *starts, kp_piece_fn *piece)
 {
 	while (p < end && !e->failed) {
-		if (KP_UNLIKELY(readable - p < KP_PAD)) {
-			size_t n = (size_t)(end - p); /* < KP_PAD */
-			memmove(e->tail, p, n);
-			memset(e->tail + n, 0, sizeof(e->tail) - n);
-			p = e->tail;
-			end = p + n;
-			readable = e->tail + sizeof(e->tail);
-		}
+		kp_span_room(e, &p, &end, &readable);
 		if (KP_UNLIKELY(e->n > KP_OUT)) {
 			kp_span_flush(e);
 		}

@@ -4,15 +4,29 @@
 
 #include <string.h>
 
-static int put(struct kp_words *w, const struct kp_vocab *v, kp_id id, struct kp_err *err)
+/* The token's bytes as pieces have them; how many, or more than KP_WORD_MAX. */
+static size_t spelling(const struct kp_vocab *v, kp_id id, bool blank, unsigned char out[16])
 {
 	kp_str s = kp_vocab_bytes(v, id);
-	unsigned char bytes[16] = { 0 };
-	memcpy(bytes, s.p, s.n);
+	size_t n = 0;
+	memset(out, 0, 16);
+	while (s.n && n <= KP_WORD_MAX) {
+		bool mark = blank && kp_str_starts(s, KP_S("▁"));
+		out[n++] = mark ? ' ' : (unsigned char)s.p[0];
+		s = kp_str_skip(s, mark ? 3 : 1);
+	}
+	return n;
+}
+
+static int put(
+	struct kp_words *w, const struct kp_vocab *v, kp_id id, bool blank, struct kp_err *err)
+{
+	unsigned char bytes[16];
+	size_t n = spelling(v, id, blank, bytes);
 	struct kp_word x = { .lo = kp_load64(bytes),
 		.hi = (uint32_t)kp_load64(bytes + 8),
-		.info = (uint32_t)s.n << 20 | id };
-	uint64_t h = kp_hash_fold(x.lo, (uint64_t)s.n << 32 | x.hi);
+		.info = (uint32_t)n << 20 | id };
+	uint64_t h = kp_hash_fold(x.lo, (uint64_t)n << 32 | x.hi);
 	size_t at = (size_t)((h >> 32) * w->n_lines >> 32) * 4,
 	       end = KP_MIN(at + 4 * KP_WORD_SPILL, 4 * ((size_t)w->n_lines + KP_WORD_SPILL - 1));
 	while (at < end && w->word[at].info) {
@@ -26,28 +40,39 @@ static int put(struct kp_words *w, const struct kp_vocab *v, kp_id id, struct kp
 	return 0;
 }
 
-static bool wanted(const struct kp_vocab *v, kp_id id, uint8_t flags)
+static bool wanted(const struct kp_vocab *v, kp_id id, uint8_t flags, bool blank)
 {
-	return (v->tok[id].flags & flags) && v->tok[id].n && v->tok[id].n <= KP_WORD_MAX;
+	unsigned char bytes[16];
+	return (v->tok[id].flags & flags) && v->tok[id].n &&
+	       v->tok[id].n <= (blank ? 3 : 1) * KP_WORD_MAX &&
+	       spelling(v, id, blank, bytes) <= KP_WORD_MAX;
 }
 
-int kp_words_create(struct kp_words *w, const struct kp_vocab *v, uint8_t flags, struct kp_err *err)
+int kp_words_create(
+	struct kp_words *w, const struct kp_vocab *v, uint8_t flags, bool blank, struct kp_err *err)
 {
 	size_t n = 0;
 	for (kp_id id = 0; id < v->n; id++) {
-		n += wanted(v, id, flags);
+		n += wanted(v, id, flags, blank);
 	}
 	w->n_lines = (uint32_t)(n * 3 / 8 + 1); /* two thirds full */
 	size_t bytes = ((size_t)w->n_lines + KP_WORD_SPILL) * 4 * sizeof(*w->word);
 	w->block = kp_try_malloc(bytes + 63);
-	if (!w->block) {
+	w->longer = kp_try_malloc(KP_LONGER_WORDS * sizeof(*w->longer));
+	if (!w->block || !w->longer) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", n);
 	}
 	w->word = (struct kp_word *)(((uintptr_t)w->block + 63) & ~(uintptr_t)63);
 	memset(w->word, 0, bytes);
+	memset(w->longer, 0, KP_LONGER_WORDS * sizeof(*w->longer));
 	for (kp_id id = 0; id < v->n; id++) {
-		if (wanted(v, id, flags) && put(w, v, id, err)) {
+		if (wanted(v, id, flags, blank) && put(w, v, id, blank, err)) {
 			return -1;
+		}
+		kp_str s = kp_vocab_bytes(v, id);
+		if ((v->tok[id].flags & flags) && s.n > KP_WORD_MAX) {
+			uint64_t bit = kp_hash_bytes(s.p, s.n) >> (64 - KP_LONGER_BITS);
+			w->longer[bit >> 6] |= UINT64_C(1) << (bit & 63);
 		}
 	}
 	return 0;
@@ -56,5 +81,6 @@ int kp_words_create(struct kp_words *w, const struct kp_vocab *v, uint8_t flags,
 void kp_words_fini(struct kp_words *w)
 {
 	kp_free(&w->block);
+	kp_free(&w->longer);
 	w->word = NULL;
 }

@@ -10,6 +10,8 @@
 enum {
 	KP_WORD_MAX = 12,
 	KP_WORD_SPILL = 64, /* lines behind the last, for its overflow */
+	KP_LONGER_BITS = 18,
+	KP_LONGER_WORDS = 1 << (KP_LONGER_BITS - 6), /* of 64 bits */
 };
 
 struct kp_word {
@@ -21,10 +23,12 @@ struct kp_words {
 	struct kp_word *word;
 	void *block;
 	uint32_t n_lines;
+	uint64_t *
+		longer; /* the longer ones, by hash of their bytes: says no to nearly all pieces that are none */
 };
 
-/* All tokens of v with one of these flags. */
-int kp_words_create(struct kp_words *w, const struct kp_vocab *v, uint8_t flags,
+/* All tokens of v with one of these flags. blank: with blanks for "▁". */
+int kp_words_create(struct kp_words *w, const struct kp_vocab *v, uint8_t flags, bool blank,
 	struct kp_err *err) KP_MUST_USE;
 void kp_words_fini(struct kp_words *w);
 
@@ -43,6 +47,13 @@ static inline kp_id kp_words_find(const struct kp_words *w, uint64_t lo, uint32_
 			return KP_BPE_NO_ID;
 		}
 	}
+}
+
+/* May the piece of more than KP_WORD_MAX bytes with this kp_hash_bytes be one? */
+static inline bool kp_words_may(const struct kp_words *w, uint64_t hash)
+{
+	uint64_t bit = hash >> (64 - KP_LONGER_BITS);
+	return w->longer[bit >> 6] >> (bit & 63) & 1;
 }
 
 #endif

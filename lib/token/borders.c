@@ -1,0 +1,96 @@
+/* DESIGN: see borders.h. 1 MiB in all. */
+#include "token/borders.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+static void put(uint64_t *set, size_t bit)
+{
+	set[bit >> 6] |= UINT64_C(1) << (bit & 63);
+}
+
+static uint32_t spelled(const struct kp_borders *c, uint32_t cp)
+{
+	return c->blank && cp == KP_BORDER_BLANK ? ' ' : cp;
+}
+
+static void add(struct kp_borders *c, kp_str s)
+{
+	uint32_t a = KP_BORDER_NONE, b = KP_BORDER_NONE;
+	size_t n = 0, len;
+	for (size_t at = 0; at < s.n; at += len, n++) {
+		uint32_t next = kp_uc_get((const uint8_t *)s.p + at, &len);
+		if (b != KP_BORDER_NONE) {
+			uint32_t x = spelled(c, b), y = spelled(c, next);
+			put(c->set + KP_BORDER_PAIR, kp_border_pair(b, next));
+			if (x < 128 && y < 128) {
+				put(c->set, 128 * x + y);
+			}
+		}
+		if (a != KP_BORDER_NONE) {
+			put(c->set + KP_BORDER_TRIPLE, kp_border_triple(a, b, next));
+		}
+		a = b;
+		b = next;
+	}
+	if (n == 2) {
+		put(c->set + KP_BORDER_WHOLE, kp_border_pair(a, b));
+	}
+}
+
+int kp_borders_create(struct kp_borders *c, const struct kp_vocab *v, uint8_t flags, bool blank,
+	struct kp_err *err)
+{
+	*c = (struct kp_borders){ .blank = blank };
+	c->set = kp_try_malloc(KP_BORDER_WORDS * sizeof(*c->set));
+	if (!c->set) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
+	}
+	memset(c->set, 0, KP_BORDER_WORDS * sizeof(*c->set));
+	for (kp_id id = 0; id < v->n; id++) {
+		if (v->tok[id].flags & flags) {
+			add(c, kp_vocab_bytes(v, id));
+		}
+	}
+	return 0;
+}
+
+void kp_borders_fini(struct kp_borders *c)
+{
+	kp_free(&c->set);
+}
+
+static uint32_t character(
+	const struct kp_borders *c, const uint8_t *p, const uint8_t *end, size_t *ret_n)
+{
+	*ret_n = 0;
+	if (p == end) {
+		return KP_BORDER_NONE;
+	}
+	uint32_t cp = kp_uc_get(p, ret_n);
+	return c->blank && cp == ' ' ? KP_BORDER_BLANK : cp;
+}
+
+size_t kp_borders_next(const struct kp_borders *c, const uint8_t *p, const uint8_t *end)
+{
+	if (!c->set) {
+		return (size_t)(end - p);
+	}
+	size_t n, m;
+	const uint8_t *q = p;
+	uint32_t x = KP_BORDER_NONE, a = character(c, q, end, &n);
+	q += n;
+	uint32_t b = character(c, q, end, &n);
+	while (q < end) {
+		uint32_t y = character(c, q + n, end, &m);
+		if (!kp_borders_joined(c, x, a, b, y)) {
+			break;
+		}
+		q += n;
+		x = a;
+		a = b;
+		b = y;
+		n = m;
+	}
+	return (size_t)(q - p);
+}

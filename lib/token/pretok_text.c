@@ -1,0 +1,68 @@
+/* DESIGN: pieces of text for a BPE that has the whole text as one piece (Gemma): cut where no merge can reach over (borders.h), blanks standing for the "▁" that the
+   normalizer would write. The block half leaves words of ASCII letters and the blank before them uncut and asks at every other border; the scalar half
+   asks at every border. Where one cuts and the other does not, the ids are the same. */
+#include "token/block.h"
+#include "token/pretok.h"
+
+static inline uint32_t marked(uint8_t c)
+{
+	return c == ' ' ? KP_BORDER_BLANK : c;
+}
+
+static inline bool joined(const struct kp_borders *c, const struct kp_block *b, const uint8_t *p,
+	unsigned i, uint64_t m)
+{
+	if (!kp_borders_ascii(c, p[i - 1], p[i])) {
+		return false;
+	}
+	bool before = i > 1 && !(m >> (i - 1) & 1);
+	return kp_borders_joined(c, before ? marked(p[i - 2]) : KP_BORDER_NONE, marked(p[i - 1]),
+		marked(p[i]), i + 1 < b->n ? marked(p[i + 1]) : KP_BORDER_NONE);
+}
+
+static inline uint64_t starts(
+	const struct kp_borders *c, const uint8_t *p, const uint8_t *end, bool *ret_all)
+{
+	struct kp_block b;
+	kp_block_load(&b, p, end, 0);
+	uint64_t letter = b.a.letter, m = 0;
+	/* A border is certain when the character behind it shows too. */
+	uint64_t q = (b.all ? b.valid : b.valid >> 1) & ~UINT64_C(1) &
+		     ~(letter & (letter | b.a.blank) << 1);
+	for (; q; q &= q - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(q);
+		m |= (uint64_t)!joined(c, &b, p, i, m) << i;
+	}
+	*ret_all = b.all;
+	return m;
+}
+
+static void run(struct kp_span *e, const uint8_t *p, const uint8_t *end, const uint8_t *readable)
+{
+	const struct kp_borders *c = &e->t->model.borders;
+	while (p < end && !e->failed) {
+		kp_span_room(e, &p, &end, &readable);
+		if (KP_UNLIKELY(e->n > KP_OUT)) {
+			kp_span_flush(e);
+		}
+		if (KP_LIKELY(!(kp_load64(p) & UINT64_C(0x8080808080808080)))) {
+			bool all;
+			uint64_t m = starts(c, p, end, &all);
+			if (KP_LIKELY(m || all)) {
+				p = kp_span_block(e, p, m, all ? end : NULL);
+				continue;
+			}
+		}
+		size_t n = kp_borders_next(c, p, end);
+		kp_span_piece(e, p, n);
+		p += n;
+	}
+}
+
+/* The whole text is one piece. */
+static size_t piece(const uint8_t *p, const uint8_t *end)
+{
+	return (size_t)(end - p);
+}
+
+const struct kp_pretok kp_pretok_text = { "text", run, piece };
