@@ -10,7 +10,6 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
-
 enum {
 	KP_BPE_MAX_TOKENS =
 		1 << 20, /* ids are below it: a pair and its rank fit one word of the table */
@@ -134,7 +133,7 @@ static inline unsigned kp_pair_match(const struct kp_pair_line *l, uint32_t tag)
    vocab must be complete and outlive b. Memory: 14 bytes per merge, 16 per token, 0.5 MiB. */
 int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges, size_t n,
 	bool keep_last, bool drop_gaps, struct kp_err *err) KP_MUST_USE;
-/* Only what kp_bpe_symbols needs, for a vocabulary whose tokens are text. Of equal pairs the last wins. */
+/* What kp_bpe_symbols needs, for tokens that are text. */
 int kp_bpe_create_text(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merge *merges,
 	size_t n, struct kp_err *err) KP_MUST_USE;
 void kp_bpe_fini(struct kp_bpe *b);
@@ -187,7 +186,6 @@ size_t kp_bpe_small_symbols(const struct kp_bpe *b, const kp_id *sym, size_t n, 
 size_t kp_bpe_small_lengths(
 	const struct kp_bpe *b, const kp_id *sym, size_t n, kp_id *out, uint16_t *len);
 bool kp_bpe_small_last(const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_merge *ret);
-
 /* bpe_long.c: any number of symbols, or bytes. work is appended to; it holds working memory too. RESOURCE_EXHAUSTED when its maximum is reached or
    memory is gone. Linear where merges look a bounded way ahead, O(n log n) always. */
 int kp_bpe_symbols(const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_ids *work,
