@@ -1,198 +1,11 @@
 /* DESIGN: the stages of an encode, in the reference's order: added tokens that are matched raw → normalization of what lies between →
-   added tokens that are matched normalized → pieces (pretok_*.c) → ids (cache, whole-piece look-up, merges). Nothing is
-   allocated per piece; ids are collected in the scratch and copied to the caller's array in blocks, so the array's maximum is exact. Any
-   thread, with a scratch of its own. */
+   added tokens that are matched normalized → pieces (pretok_*.c) → ids (span.c). Any thread, with a scratch of its own. */
 #include "token/span.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "token/unicode.h"
 
 #include <string.h>
-
-#define M(n) (UINT64_MAX >> (64 - 8 * (n)))
-const uint64_t kp_key_masks[16][2] = { { 0, 0 }, { M(1), 0 }, { M(2), 0 }, { M(3), 0 }, { M(4), 0 },
-	{ M(5), 0 }, { M(6), 0 }, { M(7), 0 }, { M(8), 0 }, { M(8), M(1) }, { M(8), M(2) },
-	{ M(8), M(3) }, { M(8), M(4) }, { M(8), M(5) }, { M(8), M(6) }, { M(8), M(7) } };
-#undef M
-
-void kp_span_flush(struct kp_span *e)
-{
-	size_t room = e->ids->max - e->ids->n, n = KP_MIN(e->n, room);
-	if (!e->failed && n && kp_ids_reserve(e->ids, n)) {
-		memcpy(e->ids->p + e->ids->n, e->out, n * sizeof(kp_id));
-		e->ids->n += n;
-	}
-	if (!e->failed && (n < e->n || e->ids->failed)) {
-		e->failed = true;
-		kp_err_set(e->err, KP_RESOURCE_EXHAUSTED, "encode text: more than `%zu` tokens",
-			e->ids->max);
-	}
-	e->n = 0;
-}
-
-static void add_ids(struct kp_span *e, const kp_id *ids, size_t n)
-{
-	while (n && !e->failed) {
-		size_t k = KP_MIN(n, (size_t)KP_OUT);
-		if (e->n + k > KP_OUT + KP_OUT_ROOM - 4) {
-			kp_span_flush(e);
-		}
-		memcpy(e->out + e->n, ids, k * sizeof(kp_id));
-		e->n += k;
-		ids += k;
-		n -= k;
-		if (e->n > KP_OUT) {
-			kp_span_flush(e);
-		}
-	}
-}
-
-/* A piece that is longer than a word of kp_words as one token, where the reference looks whole pieces up; else merging finds it
-   just as well. KP_BPE_NO_ID: none. */
-static kp_id whole(const struct kp_tokenizer *t, const uint8_t *p, size_t n)
-{
-	return t->ignore_merges && t->words.longer && kp_words_may(&t->words, kp_hash_bytes(p, n))
-		       ? kp_vocab_find(&t->vocab, kp_str_n((const char *)p, n))
-		       : KP_BPE_NO_ID;
-}
-
-/* A piece through a text model: its ids in the scratch's work array. */
-static bool encode_text(struct kp_span *e, const uint8_t *p, size_t n)
-{
-	const struct kp_tokenizer *t = e->t;
-	kp_ids_reset(&e->s->work);
-	if (kp_model_encode(&t->model, &t->vocab, &t->bpe, kp_str_n(p, n), &e->s->model,
-		    &e->s->work, e->err)) {
-		e->failed = true;
-		return false;
-	}
-	return true;
-}
-
-static void miss_text(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
-{
-	if (!encode_text(e, p, n)) {
-		return;
-	}
-	const struct kp_ids *ids = &e->s->work;
-	struct kp_cache_entry *c = kp_span_bucket(e, key);
-	c[1] = c[0];
-	c->key = key;
-	if (ids->n <= 4) {
-		memset(c->id, 0, sizeof(c->id));
-		for (size_t i = 0; i < ids->n; i++) {
-			c->id[i] = ids->p[i];
-		}
-		c->id[0] |= (kp_id)ids->n << 24;
-	} else {
-		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
-		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
-			kp_hash_fold(key.lo, key.hi), ids->p, ids->n);
-	}
-	add_ids(e, ids->p, ids->n);
-}
-
-/* Byte-level, or text that is cut: short pieces are merged at once. */
-static bool merges_at_once(const struct kp_tokenizer *t)
-{
-	return t->model.kind == KP_MODEL_BYTES || t->cut_text;
-}
-
-static size_t merge(const struct kp_tokenizer *t, const uint8_t *p, size_t n, kp_id *ids)
-{
-	return t->cut_text ? kp_model_small(&t->model, &t->vocab, &t->bpe, p, n, ids)
-			   : kp_bpe_small(&t->bpe, p, n, ids);
-}
-
-void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
-{
-	if (KP_UNLIKELY(!merges_at_once(e->t))) {
-		miss_text(e, p, n, key);
-		return;
-	}
-	kp_id ids[KP_CACHE_KEY];
-	size_t count = 1;
-	ids[0] = n <= KP_WORD_MAX ? kp_words_find(&e->t->words, key.lo, (uint32_t)key.hi, n)
-				  : whole(e->t, p, n);
-	if (ids[0] == KP_BPE_NO_ID) {
-		count = merge(e->t, p, n, ids);
-	}
-	struct kp_cache_entry *c = kp_span_bucket(e, key);
-	c[1] = c[0];
-	c->key = key;
-	if (count <= 4) {
-		memcpy(c->id, ids, sizeof(c->id));
-		c->id[0] = (count ? ids[0] : 0) | (kp_id)count << 24;
-	} else { /* the entry only says where to look */
-		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
-		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
-			kp_hash_fold(key.lo, key.hi), ids, count);
-	}
-	memcpy(e->out + e->n, ids, count * sizeof(kp_id));
-	e->n += count;
-}
-
-void kp_span_far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
-{
-	uint64_t hash = kp_hash_fold(key.lo, key.hi);
-	size_t count;
-	const kp_id *found = kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, &count);
-	if (KP_UNLIKELY(!merges_at_once(e->t))) {
-		if (found) {
-			add_ids(e, found, count);
-		} else {
-			miss_text(e, p, n, key);
-		}
-		return;
-	}
-	if (!found) { /* the log began anew since then */
-		kp_id ids[KP_CACHE_KEY];
-		count = merge(e->t, p, n, ids);
-		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, ids, count);
-		memcpy(e->out + e->n, ids, count * sizeof(kp_id));
-	} else {
-		memcpy(e->out + e->n, found, count * sizeof(kp_id));
-	}
-	e->n += count;
-}
-
-void kp_span_long(struct kp_span *e, const uint8_t *p, size_t n)
-{
-	unsigned slot = (unsigned)(e->tag >> 60);
-	uint64_t hash = n <= KP_CACHE_LONG ? kp_hash_bytes(p, n) + slot : 0;
-	size_t count;
-	const kp_id *found = hash ? kp_cache_get_long(e->s, slot, p, n, hash, &count) : NULL;
-	if (found) {
-		add_ids(e, found, count);
-		return;
-	}
-	kp_id small[KP_BPE_SMALL];
-	const kp_id *ids = small;
-	small[0] = whole(e->t, p, n);
-	if (small[0] != KP_BPE_NO_ID) {
-		count = 1;
-	} else if (n <= KP_BPE_SMALL && merges_at_once(e->t)) {
-		count = merge(e->t, p, n, small);
-	} else if (e->t->model.kind) {
-		if (!encode_text(e, p, n)) {
-			return;
-		}
-		ids = e->s->work.p;
-		count = e->s->work.n;
-	} else {
-		kp_ids_reset(&e->s->work);
-		if (kp_bpe_long(&e->t->bpe, p, n, &e->s->work, e->err)) {
-			e->failed = true;
-			return;
-		}
-		ids = e->s->work.p;
-		count = e->s->work.n;
-	}
-	add_ids(e, ids, count);
-	if (hash) {
-		kp_cache_put_long(e->s, slot, p, n, hash, ids, count);
-	}
-}
 
 /* --- segments ---------------------------------------------------------------------------------------------------- */
 
@@ -202,16 +15,7 @@ static bool take_piece(void *ctx, kp_str s)
 	struct kp_span *e = ctx;
 	while (s.n && !e->failed) {
 		size_t n = kp_model_cut(&e->t->model, s);
-		if (e->n > KP_OUT) {
-			kp_span_flush(e);
-		}
-		if (n <= KP_CACHE_KEY) {
-			uint8_t padded[16] = { 0 };
-			memcpy(padded, s.p, n);
-			kp_span_piece(e, padded, n);
-		} else {
-			kp_span_long(e, (const uint8_t *)s.p, n);
-		}
+		kp_span_one(e, (const uint8_t *)s.p, n);
 		s = kp_str_skip(s, n);
 	}
 	return !e->failed;
@@ -259,7 +63,7 @@ static size_t left(size_t n, size_t taken)
 /* An added token and, where the text can be cut behind it, the place. */
 static void add_token(struct kp_span *e, const struct kp_added *a, size_t end, struct kp_cuts *cuts)
 {
-	add_ids(e, &a->id, 1);
+	kp_span_add(e, &a->id, 1);
 	if (cuts && (a->flags & KP_ADDED_CUT) && cuts->n < cuts->max && !e->failed) {
 		cuts->p[cuts->n++] = (struct kp_cut){ .text = (uint32_t)end,
 			.ids = (uint32_t)(e->ids->n + e->n) };
@@ -413,6 +217,7 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	e->err = err;
 	e->failed = false;
 	e->n = 0;
+	e->queued = 0;
 	struct kp_origins o = {
 		.policy = opts->policy, .runs = text->runs, .n_runs = text->n_runs
 	};
@@ -422,7 +227,7 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	struct kp_match_state state = begin_at(t, text->s, opts->from, ids);
 	struct kp_match m;
 	if (special && state.at == 0) {
-		add_ids(e, t->prefix, t->n_prefix);
+		kp_span_add(e, t->prefix, t->n_prefix);
 	}
 	while (!e->failed && kp_matcher_next(&t->raw, &o, text->s, &state, &m)) {
 		if (m.from > state.done) {
@@ -436,7 +241,7 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 		segment(e, kp_str_skip(text->s, state.done), readable, &o, state.done, opts->cuts);
 	}
 	if (special) {
-		add_ids(e, t->suffix, t->n_suffix);
+		kp_span_add(e, t->suffix, t->n_suffix);
 	}
 	kp_span_flush(e);
 	if (opts->file_limits && !e->failed) {

@@ -42,8 +42,8 @@ static void run(struct kp_span *e, const uint8_t *p, const uint8_t *end, const u
 	const struct kp_borders *c = &e->t->model.borders;
 	while (p < end && !e->failed) {
 		kp_span_room(e, &p, &end, &readable);
-		if (KP_UNLIKELY(e->n > KP_OUT)) {
-			kp_span_flush(e);
+		if (e->queued >= KP_QUEUE) {
+			kp_span_drain(e);
 		}
 		if (KP_LIKELY(!(kp_load64(p) & UINT64_C(0x8080808080808080)))) {
 			bool all;
@@ -54,9 +54,10 @@ static void run(struct kp_span *e, const uint8_t *p, const uint8_t *end, const u
 			}
 		}
 		size_t n = kp_borders_next(c, p, end);
-		kp_span_piece(e, p, n);
+		kp_span_push(e, p, n);
 		p += n;
 	}
+	kp_span_drain(e);
 }
 
 /* The whole text is one piece. */

@@ -1,5 +1,6 @@
-/* The hot loop of encoding: pieces to ids through the scratch's cache, and the frame that every pre-tokenizer runs in. Included by
-   encode.c and pretok_*.c only; everything is inlined so that each pattern gets its own loop. */
+/* The hot loop of encoding: the frame that every pre-tokenizer runs in, and the queue of the pieces that it finds, which are looked up together so
+   that they wait for memory side by side. Included by encode.c, span.c and pretok_*.c only; the frame is inlined so that each pattern gets its own
+   loop. */
 #ifndef KP_TOKEN_SPAN_H
 #define KP_TOKEN_SPAN_H
 
@@ -11,7 +12,16 @@ enum {
 	KP_BLOCK = 64,          /* bytes that one look at ASCII text covers */
 	KP_PAD = KP_BLOCK + 16, /* bytes readable behind the begin of a block */
 	KP_OUT = 2048,          /* ids collected before they go to the caller's array */
-	KP_OUT_ROOM = KP_BLOCK * 4 + 16,
+	KP_OUT_ROOM = 32,
+	KP_QUEUE = 64, /* pieces that are looked up side by side, at least */
+};
+
+/* A piece whose place in the cache is on its way from memory. */
+struct kp_queued {
+	struct kp_cache_key key;
+	struct kp_cache_entry *bucket;
+	const uint8_t *p;
+	size_t n;
 };
 
 struct kp_span {
@@ -26,12 +36,15 @@ struct kp_span {
 	size_t n; /* in out */
 	kp_id out[KP_OUT + KP_OUT_ROOM];
 	uint8_t tail[2 * KP_PAD];
+	size_t queued;
+	struct kp_queued queue[KP_QUEUE + KP_BLOCK + 1];
 };
 
 void kp_span_flush(struct kp_span *e); /* sets failed and err when the caller's array is full */
-void kp_span_miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key);
-void kp_span_far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key);
-void kp_span_long(struct kp_span *e, const uint8_t *p, size_t n);
+void kp_span_add(struct kp_span *e, const kp_id *ids, size_t n);
+void kp_span_drain(struct kp_span *e); /* the ids of the queued pieces */
+void kp_span_one(
+	struct kp_span *e, const uint8_t *p, size_t n); /* those of one piece, past the queue */
 
 extern const uint64_t kp_key_masks[16][2]; /* the first n bytes of 16 */
 static inline struct kp_cache_key kp_span_key(const struct kp_span *e, const uint8_t *p, size_t n)
@@ -46,74 +59,33 @@ static inline struct kp_cache_entry *kp_span_bucket(const struct kp_span *e, str
 	return e->table + (kp_hash_fold(k.lo, k.hi) & e->bucket_mask) * 2;
 }
 
-/* Takes the ids of a short piece out of its bucket. */
-static inline void kp_span_take(struct kp_span *e, const struct kp_cache_entry *c,
-	struct kp_cache_key k, const uint8_t *p, size_t n)
+/* Puts the piece at p into the queue; at least 16 bytes are readable there until the queue is drained. */
+static inline void kp_span_push(struct kp_span *e, const uint8_t *p, size_t n)
 {
-	if (KP_UNLIKELY(c->key.lo != k.lo || c->key.hi != k.hi)) {
-		c++;
-		if (KP_UNLIKELY(c->key.lo != k.lo || c->key.hi != k.hi)) {
-			kp_span_miss(e, p, n, k);
-			return;
-		}
-	}
-	kp_id id[4];
-	memcpy(id, c->id, sizeof(id));
-	size_t count = id[0] >> 24;
-	if (KP_UNLIKELY(count == KP_CACHE_FAR)) {
-		kp_span_far(e, p, n, k);
-		return;
-	}
-	id[0] &= 0xffffff;
-	memcpy(e->out + e->n, id, sizeof(id));
-	e->n += count;
-}
-
-/* The ids of the piece at p; at least 16 bytes are readable there. */
-static inline void kp_span_piece(struct kp_span *e, const uint8_t *p, size_t n)
-{
-	if (KP_UNLIKELY(n > KP_CACHE_KEY)) {
-		kp_span_long(e, p, n);
-		return;
-	}
-	struct kp_cache_key k = kp_span_key(e, p, n);
-	kp_span_take(e, kp_span_bucket(e, k), k, p, n);
+	struct kp_queued *q = &e->queue[e->queued++];
+	q->p = p;
+	q->n = n;
+	q->key = kp_span_key(e, p, KP_MIN(n, (size_t)KP_CACHE_KEY));
+	q->bucket = kp_span_bucket(e, q->key);
+	__builtin_prefetch(q->bucket);
 }
 
 /* The pieces that begin at p and at each bit of m; the last one ends at `end` when that is not NULL and is left out otherwise. Returns
-   where the text that was not taken begins. First all keys, so that the look-ups wait for memory side by side. */
+   where the text that was not taken begins. */
 static inline const uint8_t *kp_span_block(
 	struct kp_span *e, const uint8_t *p, uint64_t m, const uint8_t *end)
 {
-	struct {
-		struct kp_cache_key key;
-		const struct kp_cache_entry *bucket;
-		size_t len;
-	} q[KP_BLOCK + 1];
-	size_t n = 0;
-	const uint8_t *from = p;
-	for (bool last = false; !last; n++) {
-		last = m == 0;
-		if (last && !end) {
-			break;
-		}
-		const uint8_t *to = last ? end : p + __builtin_ctzll(m);
-		m &= m - 1;
-		q[n].len = (size_t)(to - from);
-		q[n].key = kp_span_key(e, from, KP_MIN(q[n].len, (size_t)KP_CACHE_KEY));
-		q[n].bucket = kp_span_bucket(e, q[n].key);
-		__builtin_prefetch(q[n].bucket);
-		from = to;
+	const uint8_t *to = p;
+	for (; m; m &= m - 1) {
+		const uint8_t *from = to;
+		to = p + __builtin_ctzll(m);
+		kp_span_push(e, from, (size_t)(to - from));
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (KP_UNLIKELY(q[i].len > KP_CACHE_KEY)) {
-			kp_span_long(e, p, q[i].len);
-		} else {
-			kp_span_take(e, q[i].bucket, q[i].key, p, q[i].len);
-		}
-		p += q[i].len;
+	if (end) {
+		kp_span_push(e, to, (size_t)(end - to));
+		to = end;
 	}
-	return p;
+	return to;
 }
 
 /* Length of the piece that begins at p < end; the text is valid UTF-8. */
@@ -128,6 +100,7 @@ static inline void kp_span_room(
 {
 	if (KP_UNLIKELY(*readable - *p < KP_PAD)) {
 		size_t n = (size_t)(*end - *p); /* < KP_PAD */
+		kp_span_drain(e);
 		memmove(e->tail, *p, n);
 		memset(e->tail + n, 0, sizeof(e->tail) - n);
 		*p = e->tail;
@@ -141,8 +114,8 @@ static inline __attribute__((always_inline)) void kp_span_run(struct kp_span *e,
 {
 	while (p < end && !e->failed) {
 		kp_span_room(e, &p, &end, &readable);
-		if (KP_UNLIKELY(e->n > KP_OUT)) {
-			kp_span_flush(e);
+		if (e->queued >= KP_QUEUE) {
+			kp_span_drain(e);
 		}
 		/* Eight bytes of ASCII: fewer are not worth a block. */
 		if (KP_LIKELY(!(kp_load64(p) & UINT64_C(0x8080808080808080)))) {
@@ -154,9 +127,10 @@ static inline __attribute__((always_inline)) void kp_span_run(struct kp_span *e,
 			}
 		}
 		size_t n = piece(p, end);
-		kp_span_piece(e, p, n);
+		kp_span_push(e, p, n);
 		p += n;
 	}
+	kp_span_drain(e);
 }
 
 #endif

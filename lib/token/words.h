@@ -32,12 +32,19 @@ int kp_words_create(struct kp_words *w, const struct kp_vocab *v, uint8_t flags,
 	struct kp_err *err) KP_MUST_USE;
 void kp_words_fini(struct kp_words *w);
 
+static inline uint64_t kp_words_hash(uint64_t lo, uint32_t hi, size_t n)
+{
+	return kp_hash_fold(lo, (uint64_t)n << 32 | hi);
+}
+static inline const struct kp_word *kp_words_line(const struct kp_words *w, uint64_t hash)
+{
+	return w->word + ((hash >> 32) * w->n_lines >> 32) * 4;
+}
+
 /* The id of the piece whose bytes are lo, hi (zeros behind its end); KP_BPE_NO_ID: none. n is 1..12. */
 static inline kp_id kp_words_find(const struct kp_words *w, uint64_t lo, uint32_t hi, size_t n)
 {
-	uint64_t h = kp_hash_fold(lo, (uint64_t)n << 32 | hi);
-	for (const struct kp_word *line = w->word + ((h >> 32) * w->n_lines >> 32) * 4;;
-		line += 4) {
+	for (const struct kp_word *line = kp_words_line(w, kp_words_hash(lo, hi, n));; line += 4) {
 		for (size_t i = 0; i < 4; i++) {
 			if (line[i].lo == lo && line[i].hi == hi && line[i].info >> 20 == n) {
 				return line[i].info & 0xfffff;

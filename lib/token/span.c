@@ -1,0 +1,271 @@
+/* DESIGN: pieces to ids, through the scratch's caches (scratch.h), else as a whole word, else by merging. Nothing is allocated per piece; ids are
+   collected in the scratch and copied to the caller's array in blocks, so the array's maximum is exact.
+
+   What new text costs is waiting for memory: the cache, the table of words and the merges' tables do not fit the processor's second-level cache. So pieces are
+   queued while the cache's lines for them are on their way; before they are taken, the ones that the cache does not know ask for the lines of the words' table. */
+#include "token/span.h"
+
+#include <string.h>
+
+#define M(n) (UINT64_MAX >> (64 - 8 * (n)))
+const uint64_t kp_key_masks[16][2] = { { 0, 0 }, { M(1), 0 }, { M(2), 0 }, { M(3), 0 }, { M(4), 0 },
+	{ M(5), 0 }, { M(6), 0 }, { M(7), 0 }, { M(8), 0 }, { M(8), M(1) }, { M(8), M(2) },
+	{ M(8), M(3) }, { M(8), M(4) }, { M(8), M(5) }, { M(8), M(6) }, { M(8), M(7) } };
+#undef M
+
+void kp_span_flush(struct kp_span *e)
+{
+	size_t room = e->ids->max - e->ids->n, n = KP_MIN(e->n, room);
+	if (!e->failed && n && kp_ids_reserve(e->ids, n)) {
+		memcpy(e->ids->p + e->ids->n, e->out, n * sizeof(kp_id));
+		e->ids->n += n;
+	}
+	if (!e->failed && (n < e->n || e->ids->failed)) {
+		e->failed = true;
+		kp_err_set(e->err, KP_RESOURCE_EXHAUSTED, "encode text: more than `%zu` tokens",
+			e->ids->max);
+	}
+	e->n = 0;
+}
+
+void kp_span_add(struct kp_span *e, const kp_id *ids, size_t n)
+{
+	while (n && !e->failed) {
+		size_t k = KP_MIN(n, (size_t)KP_OUT);
+		if (e->n + k > KP_OUT + KP_OUT_ROOM - 4) {
+			kp_span_flush(e);
+		}
+		memcpy(e->out + e->n, ids, k * sizeof(kp_id));
+		e->n += k;
+		ids += k;
+		n -= k;
+		if (e->n > KP_OUT) {
+			kp_span_flush(e);
+		}
+	}
+}
+
+/* A piece that is longer than a word of kp_words as one token, where the reference looks whole pieces up; else merging finds it
+   just as well. KP_BPE_NO_ID: none. */
+static kp_id whole(const struct kp_tokenizer *t, const uint8_t *p, size_t n)
+{
+	return t->ignore_merges && t->words.longer && kp_words_may(&t->words, kp_hash_bytes(p, n))
+		       ? kp_vocab_find(&t->vocab, kp_str_n((const char *)p, n))
+		       : KP_BPE_NO_ID;
+}
+
+/* A piece through a text model: its ids in the scratch's work array. */
+static bool encode_text(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	const struct kp_tokenizer *t = e->t;
+	kp_ids_reset(&e->s->work);
+	if (kp_model_encode(&t->model, &t->vocab, &t->bpe, kp_str_n(p, n), &e->s->model,
+		    &e->s->work, e->err)) {
+		e->failed = true;
+		return false;
+	}
+	return true;
+}
+
+static void miss_text(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
+{
+	if (!encode_text(e, p, n)) {
+		return;
+	}
+	const struct kp_ids *ids = &e->s->work;
+	struct kp_cache_entry *c = kp_span_bucket(e, key);
+	c[1] = c[0];
+	c->key = key;
+	if (ids->n <= 4) {
+		memset(c->id, 0, sizeof(c->id));
+		for (size_t i = 0; i < ids->n; i++) {
+			c->id[i] = ids->p[i];
+		}
+		c->id[0] |= (kp_id)ids->n << 24;
+	} else {
+		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
+			kp_hash_fold(key.lo, key.hi), ids->p, ids->n);
+	}
+	kp_span_add(e, ids->p, ids->n);
+}
+
+/* Byte-level, or text that is cut: short pieces are merged at once. */
+static bool merges_at_once(const struct kp_tokenizer *t)
+{
+	return t->model.kind == KP_MODEL_BYTES || t->cut_text;
+}
+
+static size_t merge(const struct kp_tokenizer *t, const uint8_t *p, size_t n, kp_id *ids)
+{
+	return t->cut_text ? kp_model_small(&t->model, &t->vocab, &t->bpe, p, n, ids)
+			   : kp_bpe_small(&t->bpe, p, n, ids);
+}
+
+static void miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
+{
+	if (KP_UNLIKELY(!merges_at_once(e->t))) {
+		miss_text(e, p, n, key);
+		return;
+	}
+	kp_id ids[KP_CACHE_KEY];
+	size_t count = 1;
+	ids[0] = n <= KP_WORD_MAX ? kp_words_find(&e->t->words, key.lo, (uint32_t)key.hi, n)
+				  : whole(e->t, p, n);
+	if (ids[0] == KP_BPE_NO_ID) {
+		count = merge(e->t, p, n, ids);
+	}
+	struct kp_cache_entry *c = kp_span_bucket(e, key);
+	c[1] = c[0];
+	c->key = key;
+	if (count <= 4) {
+		memcpy(c->id, ids, sizeof(c->id));
+		c->id[0] = (count ? ids[0] : 0) | (kp_id)count << 24;
+	} else { /* the entry only says where to look */
+		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
+			kp_hash_fold(key.lo, key.hi), ids, count);
+	}
+	memcpy(e->out + e->n, ids, count * sizeof(kp_id));
+	e->n += count;
+}
+
+static void far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
+{
+	uint64_t hash = kp_hash_fold(key.lo, key.hi);
+	size_t count;
+	const kp_id *found = kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, &count);
+	if (KP_UNLIKELY(!merges_at_once(e->t))) {
+		if (found) {
+			kp_span_add(e, found, count);
+		} else {
+			miss_text(e, p, n, key);
+		}
+		return;
+	}
+	if (!found) { /* the log began anew since then */
+		kp_id ids[KP_CACHE_KEY];
+		count = merge(e->t, p, n, ids);
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n, hash, ids, count);
+		memcpy(e->out + e->n, ids, count * sizeof(kp_id));
+	} else {
+		memcpy(e->out + e->n, found, count * sizeof(kp_id));
+	}
+	e->n += count;
+}
+
+static void long_piece(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	unsigned slot = (unsigned)(e->tag >> 60);
+	uint64_t hash = n <= KP_CACHE_LONG ? kp_hash_bytes(p, n) + slot : 0;
+	size_t count;
+	const kp_id *found = hash ? kp_cache_get_long(e->s, slot, p, n, hash, &count) : NULL;
+	if (found) {
+		kp_span_add(e, found, count);
+		return;
+	}
+	kp_id small[KP_BPE_SMALL];
+	const kp_id *ids = small;
+	small[0] = whole(e->t, p, n);
+	if (small[0] != KP_BPE_NO_ID) {
+		count = 1;
+	} else if (n <= KP_BPE_SMALL && merges_at_once(e->t)) {
+		count = merge(e->t, p, n, small);
+	} else if (e->t->model.kind) {
+		if (!encode_text(e, p, n)) {
+			return;
+		}
+		ids = e->s->work.p;
+		count = e->s->work.n;
+	} else {
+		kp_ids_reset(&e->s->work);
+		if (kp_bpe_long(&e->t->bpe, p, n, &e->s->work, e->err)) {
+			e->failed = true;
+			return;
+		}
+		ids = e->s->work.p;
+		count = e->s->work.n;
+	}
+	kp_span_add(e, ids, count);
+	if (hash) {
+		kp_cache_put_long(e->s, slot, p, n, hash, ids, count);
+	}
+}
+
+/* Takes the ids of a short piece out of its bucket. */
+static inline void take(struct kp_span *e, const struct kp_cache_entry *c, struct kp_cache_key k,
+	const uint8_t *p, size_t n)
+{
+	if (KP_UNLIKELY(c->key.lo != k.lo || c->key.hi != k.hi)) {
+		c++;
+		if (KP_UNLIKELY(c->key.lo != k.lo || c->key.hi != k.hi)) {
+			miss(e, p, n, k);
+			return;
+		}
+	}
+	kp_id id[4];
+	memcpy(id, c->id, sizeof(id));
+	size_t count = id[0] >> 24;
+	if (KP_UNLIKELY(count == KP_CACHE_FAR)) {
+		far(e, p, n, k);
+		return;
+	}
+	id[0] &= 0xffffff;
+	memcpy(e->out + e->n, id, sizeof(id));
+	e->n += count;
+}
+
+/* Asks for the memory that the pieces need which the cache does not know. */
+static void prefetch_words(struct kp_span *e, size_t n)
+{
+	uint8_t unknown[KP_LEN(e->queue)];
+	size_t k = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct kp_queued *q = &e->queue[i];
+		const struct kp_cache_entry *c = q->bucket;
+		uint64_t first = (c->key.lo ^ q->key.lo) | (c->key.hi ^ q->key.hi),
+			 second = (c[1].key.lo ^ q->key.lo) | (c[1].key.hi ^ q->key.hi);
+		unknown[k] = (uint8_t)i;
+		k += first && second;
+	}
+	for (size_t i = 0; i < k; i++) {
+		const struct kp_queued *q = &e->queue[unknown[i]];
+		__builtin_prefetch(kp_words_line(
+			&e->t->words, kp_words_hash(q->key.lo, (uint32_t)q->key.hi, q->n)));
+	}
+}
+
+void kp_span_drain(struct kp_span *e)
+{
+	size_t n = e->queued;
+	e->queued = 0;
+	if (e->t->words.word) {
+		prefetch_words(e, n);
+	}
+	for (size_t i = 0; i < n && !e->failed; i++) {
+		const struct kp_queued *q = &e->queue[i];
+		if (KP_UNLIKELY(e->n > KP_OUT)) {
+			kp_span_flush(e);
+		}
+		if (KP_UNLIKELY(q->n > KP_CACHE_KEY)) {
+			long_piece(e, q->p, q->n);
+		} else {
+			take(e, q->bucket, q->key, q->p, q->n);
+		}
+	}
+}
+
+void kp_span_one(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	if (e->n > KP_OUT) {
+		kp_span_flush(e);
+	}
+	if (n > KP_CACHE_KEY) {
+		long_piece(e, p, n);
+		return;
+	}
+	uint8_t padded[16] = { 0 };
+	memcpy(padded, p, n);
+	struct kp_cache_key k = kp_span_key(e, padded, n);
+	take(e, kp_span_bucket(e, k), k, padded, n);
+}
