@@ -7,8 +7,8 @@ $(B)/bin/tokenizer-load: $(B)/obj/bench/tokenizer/load.o $(call libs_of,token)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,token)
 
-bench-tokenizer: $(B)/bin/tokenizer-bench ## lib/token beside Hugging Face tokenizers and fastokens
-	bench/tokenizer/run $<
+bench-tokenizer: $(B)/bin/tokenizer-bench ## lib/token beside eight other tokenizers (a quarter of an hour; BENCH_ARGS=--quick: two minutes)
+	bench/tokenizer/run $< $(BENCH_ARGS)
 .PHONY: bench-tokenizer
 
 bench-tokenizer-load: $(B)/bin/tokenizer-load ## loading four tokenizers from their files and from images: time, memory
