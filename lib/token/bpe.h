@@ -6,10 +6,8 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "core/ids.h"
+#include "token/pair.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 enum {
 	KP_BPE_MAX_TOKENS =
 		1 << 20, /* ids are below it: a pair and its rank fit one word of the table */
@@ -78,14 +76,6 @@ struct kp_char {
 	bool not_behind_ascii, not_before_ascii;
 };
 
-/* One cache line of the pair table. A pair is 40 bits; multiplied by an odd number (which loses nothing) its upper bits are the
-   line and the other ones stand here, so line and tag together are the pair itself: no look-up is ever wrong. The lowest bits of a
-   tag say how many full lines it was moved on, plus one. */
-struct kp_pair_line {
-	uint32_t tag[8]; /* 0: free, and all behind it */
-	uint32_t rank[8];
-};
-
 struct kp_bpe {
 	const struct kp_vocab *vocab;
 	struct kp_pair_line *
@@ -109,24 +99,6 @@ enum { KP_PAIR_SPILL = 14 }; /* lines that a pair is moved on at most, less than
 static inline size_t kp_pair_lines(unsigned line_bits)
 {
 	return ((size_t)1 << line_bits) + 1 + KP_PAIR_SPILL;
-}
-
-/* Bit i: the line's i-th pair has this tag. */
-static inline unsigned kp_pair_match(const struct kp_pair_line *l, uint32_t tag)
-{
-#if defined(__SSE2__)
-	const __m128i *v = (const __m128i *)(const void *)l->tag;
-	__m128i t = _mm_set1_epi32((int)tag);
-	__m128i m = _mm_packs_epi32(
-		_mm_cmpeq_epi32(_mm_load_si128(v), t), _mm_cmpeq_epi32(_mm_load_si128(v + 1), t));
-	return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(m, _mm_setzero_si128()));
-#else
-	unsigned m = 0;
-	for (unsigned i = 0; i < 8; i++) {
-		m |= (unsigned)(l->tag[i] == tag) << i;
-	}
-	return m;
-#endif
 }
 
 /* Builds the tables over merges in rank order. Of equal pairs the last wins (keep_last: Hugging Face) or the first (llama.cpp).

@@ -1,0 +1,72 @@
+/* What has a half for this machine and one for any machine: both give the same. */
+#include "tests/test.h"
+#include "base/rand.h"
+#include "token/ascii.h"
+#include "token/bpe.h"
+
+static void same_classes(const uint8_t *block)
+{
+	struct kp_ascii here, any;
+	for (unsigned extra = 0; extra < 8; extra++) {
+		kp_ascii_load(block, &here, extra);
+		kp_ascii_load_portable(block, &any, extra);
+		assert_int_equal(here.high, any.high);
+		/* The other bits say nothing where a byte is not ASCII. */
+		assert_int_equal(here.letter & ~any.high, any.letter & ~any.high);
+		assert_int_equal(here.digit & ~any.high, any.digit & ~any.high);
+		assert_int_equal(here.space & ~any.high, any.space & ~any.high);
+		assert_int_equal(here.newline & ~any.high, any.newline & ~any.high);
+		assert_int_equal(here.blank & ~any.high, any.blank & ~any.high);
+		assert_int_equal(here.quote & ~any.high, any.quote & ~any.high);
+		assert_int_equal(here.upper & ~any.high, any.upper & ~any.high);
+		assert_int_equal(here.slash & ~any.high, any.slash & ~any.high);
+		assert_int_equal(here.control & ~any.high, any.control & ~any.high);
+	}
+}
+
+static void every_byte_at_every_place(void **state)
+{
+	(void)state;
+	struct kp_rng r;
+	uint8_t block[64];
+	kp_rng_seed(&r, test_seed());
+	for (unsigned c = 0; c < 256; c++) {
+		memset(block, (int)c, sizeof(block));
+		same_classes(block);
+	}
+	for (int k = 0; k < 3000; k++) {
+		uint32_t below = k % 2 ? 128 : 256;
+		for (size_t i = 0; i < sizeof(block); i++) {
+			block[i] = (uint8_t)kp_rng_below(&r, below);
+		}
+		same_classes(block);
+	}
+}
+
+static void pairs_of_a_line(void **state)
+{
+	(void)state;
+	struct kp_rng r;
+	_Alignas(64) struct kp_pair_line line;
+	kp_rng_seed(&r, test_seed());
+	for (int k = 0; k < 5000; k++) {
+		for (size_t i = 0; i < 8; i++) {
+			line.tag[i] = (uint32_t)kp_rng_below(&r, 4) * UINT32_C(0x55555557);
+			line.rank[i] = 0;
+		}
+		for (uint32_t t = 0; t < 4; t++) {
+			uint32_t tag = t * UINT32_C(0x55555557);
+			assert_int_equal(
+				kp_pair_match(&line, tag), kp_pair_match_portable(&line, tag));
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_byte_at_every_place),
+		cmocka_unit_test(pairs_of_a_line),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
