@@ -1,7 +1,6 @@
 /* Times lib/token over a corpus of corpus.py: tokenizer_bench TOKENIZER CORPUS [SCRATCH_BYTES [CASE [IDS]]]. One line per case, "case value unit";
    peers.py runs the same cases on other tokenizers and `run` puts them side by side. CPU time of this thread. IDS: a file for the checksum of each
    document's ids. CASE: only the cases that begin so; loop-KIND times new prompts again and again, for a profiler. */
-#include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rand.h"
@@ -170,9 +169,9 @@ static void prompts(struct kp_token_scratch *s, const struct texts *t, const cha
 	}
 	printf("again-%s %.1f MB/s\n", name, (double)t->prompt[0].n / 1e6 / best);
 	for (size_t i = 0; i < t->n_messages; i++) {
-		int64_t begin = kp_now_ns();
+		double begin = cpu_seconds();
 		encode(s, t->message[i]);
-		us[i] = (double)(kp_now_ns() - begin) / 1e3;
+		us[i] = (cpu_seconds() - begin) * 1e6;
 	}
 	qsort(us, t->n_messages, sizeof(*us), by_value);
 	printf("p50-%s %.1f us\np99-%s %.1f us\n", name, us[t->n_messages / 2], name,
