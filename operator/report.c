@@ -165,11 +165,11 @@ static const struct kp_endpoint_report *find_report(
 /* --- conditions --- */
 
 static void set_conditions(struct reporter *r, const char *kind, kp_str name,
-	const struct kp_condition from[KP_CONDITIONS], const struct kp_status_condition **ret,
+	const struct kp_condition *from, size_t n, const struct kp_status_condition **ret,
 	size_t *ret_n)
 {
-	struct kp_status_condition *to = list(r, KP_CONDITIONS, sizeof(*to));
-	for (size_t i = 0; i < KP_CONDITIONS; i++) {
+	struct kp_status_condition *to = list(r, n, sizeof(*to));
+	for (size_t i = 0; i < n; i++) {
 		kp_str key = kp_arena_printf(
 			       r->arena, "%s %" KP_FMT " %s", kind, KP_ARG(name), from[i].type),
 		       status = from[i].is_true ? KP_S("True") : KP_S("False");
@@ -180,7 +180,7 @@ static void set_conditions(struct reporter *r, const char *kind, kp_str name,
 			.last_transition_ns = since(r, key, status) };
 	}
 	*ret = to;
-	*ret_n = KP_CONDITIONS;
+	*ret_n = n;
 }
 
 /* The first gateway that refuses the program in force. */
@@ -264,6 +264,11 @@ static void add_endpoint(struct reporter *r, const struct kp_plan_namespace *ns,
 		to->state);
 	r->n_by_state[state]++;
 	f->n_owned += from->owner != NULL;
+	/* A gateway of an older version says nothing of it; what is routable has one. */
+	f->n_loaded += said && (said->tokenizer_loaded || state == ROUTABLE);
+	if (said && said->tokenizer_error.n && !f->broken.n) {
+		f->broken = copy(r, said->tokenizer_error);
+	}
 	f->n_routable += state == ROUTABLE;
 	if (state != ROUTABLE && !f->waiting.n) {
 		f->waiting = to->address;
@@ -301,14 +306,15 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 		.endpoints = endpoints,
 		.n_endpoints = from->n_endpoints };
 	kp_engine_conditions(&f, conditions);
-	set_conditions(r, "engine", from->name, conditions, &to->conditions, &to->n_conditions);
+	set_conditions(r, "engine", from->name, conditions, KP_CONDITIONS, &to->conditions,
+		&to->n_conditions);
 	return f.n_routable > 0;
 }
 
 static void add_pool(struct reporter *r, const struct kp_plan_namespace *ns,
 	const struct kp_program_pool *from, const bool *is_serving, struct kp_status_pool *to)
 {
-	struct kp_condition conditions[KP_CONDITIONS];
+	struct kp_condition conditions[KP_POOL_CONDITIONS];
 	struct kp_pool_facts f = { 0 };
 	uint16_t *ports = list(r, from->n_target_ports, sizeof(*ports));
 	for (size_t i = 0; i < from->n_target_ports; i++) {
@@ -325,7 +331,8 @@ static void add_pool(struct reporter *r, const struct kp_plan_namespace *ns,
 		.target_ports = ports,
 		.n_target_ports = from->n_target_ports };
 	kp_pool_conditions(&f, conditions);
-	set_conditions(r, "pool", from->name, conditions, &to->conditions, &to->n_conditions);
+	set_conditions(r, "pool", from->name, conditions, KP_POOL_CONDITIONS, &to->conditions,
+		&to->n_conditions);
 }
 
 static void add_plan(struct reporter *r, const struct kp_plan *plan)

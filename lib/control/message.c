@@ -110,6 +110,8 @@ static void write_endpoint_report(struct kp_buf *b, const struct kp_endpoint_rep
 		kp_wire_add_float(b, 8, e->kv_usage);
 	}
 	add_str(b, 9, e->model);
+	add_uint(b, 10, e->tokenizer_loaded);
+	add_str(b, 11, e->tokenizer_error);
 }
 
 static void write_report(struct kp_buf *b, const struct kp_report *r)
@@ -335,6 +337,7 @@ static int read_report(struct reader *r, const pb_report *m, struct kp_report *r
 		e[i].in_flight = x->in_flight;
 		e[i].running = x->running;
 		e[i].waiting = x->waiting;
+		e[i].tokenizer_loaded = x->tokenizer_loaded;
 		/* What is not a share is not one: NaN fails both. */
 		e[i].kv_usage = x->kv_usage >= 0 && x->kv_usage <= 1 ? x->kv_usage : 0;
 		if (text(r, "report.endpoints.engine", x->engine, TEXT_MAX, &e[i].engine) < 0 ||
@@ -343,7 +346,9 @@ static int read_report(struct reader *r, const pb_report *m, struct kp_report *r
 			text(r, "report.endpoints.state", x->state, TEXT_MAX, &e[i].state) < 0 ||
 			text(r, "report.endpoints.reason", x->reason, MESSAGE_MAX, &e[i].reason) <
 				0 ||
-			text(r, "report.endpoints.model", x->model, TEXT_MAX, &e[i].model) < 0) {
+			text(r, "report.endpoints.model", x->model, TEXT_MAX, &e[i].model) < 0 ||
+			text(r, "report.endpoints.tokenizer_error", x->tokenizer_error, MESSAGE_MAX,
+				&e[i].tokenizer_error) < 0) {
 			return -1;
 		}
 	}

@@ -51,6 +51,8 @@ struct kp_endpoint_report {
 	kp_str engine, address, state, reason, model;
 	uint32_t in_flight, running, waiting;
 	float kv_usage;
+	bool tokenizer_loaded;  /* with its chat template */
+	kp_str tokenizer_error; /* its files are wrong, "" */
 };
 struct kp_report {
 	const struct kp_endpoint_report *endpoints;

@@ -218,7 +218,8 @@ static int dup_report(
 			kp_arena_dup(a, e->address, &e->address, err) ||
 			kp_arena_dup(a, e->state, &e->state, err) ||
 			kp_arena_dup(a, e->reason, &e->reason, err) ||
-			kp_arena_dup(a, e->model, &e->model, err)) {
+			kp_arena_dup(a, e->model, &e->model, err) ||
+			kp_arena_dup(a, e->tokenizer_error, &e->tokenizer_error, err)) {
 			return -1;
 		}
 	}
@@ -231,7 +232,8 @@ static bool endpoint_same(const struct kp_endpoint_report *a, const struct kp_en
 {
 	return kp_str_eq(a->engine, b->engine) && kp_str_eq(a->address, b->address) &&
 	       kp_str_eq(a->state, b->state) && kp_str_eq(a->reason, b->reason) &&
-	       kp_str_eq(a->model, b->model) && a->in_flight == b->in_flight &&
+	       kp_str_eq(a->model, b->model) && a->tokenizer_loaded == b->tokenizer_loaded &&
+	       kp_str_eq(a->tokenizer_error, b->tokenizer_error) && a->in_flight == b->in_flight &&
 	       a->running == b->running && a->waiting == b->waiting &&
 	       memcmp(&a->kv_usage, &b->kv_usage, sizeof(a->kv_usage)) == 0;
 }

@@ -6,10 +6,10 @@
 
 enum phase { READY, RECONCILING, STALLED };
 
-static void set(struct kp_condition ret[KP_CONDITIONS], enum phase phase, const char *reason,
+static void set(struct kp_condition ret[KP_POOL_CONDITIONS], enum phase phase, const char *reason,
 	const char *fmt, ...) KP_PRINTF(4, 5);
 
-static void set(struct kp_condition ret[KP_CONDITIONS], enum phase phase, const char *reason,
+static void set(struct kp_condition ret[KP_POOL_CONDITIONS], enum phase phase, const char *reason,
 	const char *fmt, ...)
 {
 	static const char *const types[] = { "Ready", "Reconciling", "Stalled" };
@@ -29,8 +29,25 @@ static void set(struct kp_condition ret[KP_CONDITIONS], enum phase phase, const 
 	}
 }
 
+static void set_tokenizer(const struct kp_engine_facts *f, struct kp_condition *ret)
+{
+	*ret = (struct kp_condition){ .type = "TokenizerReady",
+		.is_true = !f->broken.n && f->n_endpoints && f->n_loaded == f->n_endpoints,
+		.reason = "TokenizerFailed" };
+	if (f->broken.n) {
+		snprintf(ret->message, sizeof(ret->message), "%" KP_FMT,
+			KP_ARG(kp_str_sub(f->broken, 0, sizeof(ret->message) - 1)));
+		return;
+	}
+	ret->reason = ret->is_true ? "Loaded" : "NotLoaded";
+	snprintf(ret->message, sizeof(ret->message),
+		"tokenizer and chat template are loaded for %zu of %zu endpoints", f->n_loaded,
+		f->n_endpoints);
+}
+
 void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition ret[KP_CONDITIONS])
 {
+	set_tokenizer(f, &ret[KP_POOL_CONDITIONS]);
 	if (f->n_endpoints == 0) {
 		set(ret, STALLED, "NoEndpoints", "it names no endpoint");
 	} else if (f->n_gateways == 0) {
@@ -46,6 +63,8 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 	} else if (f->n_acked < f->n_gateways) {
 		set(ret, RECONCILING, "Programming", "%zu of %zu gateways run the program",
 			f->n_acked, f->n_gateways);
+	} else if (f->broken.n) {
+		set(ret, STALLED, "TokenizerFailed", "%" KP_FMT, KP_ARG(f->broken));
 	} else if (f->n_routable < f->n_endpoints) {
 		set(ret, RECONCILING, "EndpointsNotRoutable",
 			"%zu of %zu endpoints are routable; `%" KP_FMT "`: %" KP_FMT, f->n_routable,
@@ -56,7 +75,7 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 	}
 }
 
-void kp_pool_conditions(const struct kp_pool_facts *f, struct kp_condition ret[KP_CONDITIONS])
+void kp_pool_conditions(const struct kp_pool_facts *f, struct kp_condition ret[KP_POOL_CONDITIONS])
 {
 	if (f->n_engines == 0) {
 		set(ret, STALLED, "NoEngines", "no InferenceEngine belongs to it");

@@ -5,7 +5,8 @@
 
 #include "base/str.h"
 
-enum { KP_CONDITIONS = 4 }; /* Accepted, Ready, Reconciling, Stalled */
+/* Accepted, Ready, Reconciling, Stalled; an engine's TokenizerReady comes last. */
+enum { KP_POOL_CONDITIONS = 4, KP_CONDITIONS = 5 };
 
 struct kp_condition {
 	const char *type;
@@ -18,6 +19,8 @@ struct kp_engine_facts {
 	size_t n_endpoints, n_owned, n_routable;
 	/* Gateways of the namespace that are heard of, and those of them that acknowledged its program. */
 	size_t n_gateways, n_acked;
+	size_t n_loaded; /* endpoints whose owner has loaded tokenizer and chat template */
+	kp_str broken;   /* why one of them cannot be loaded, or "": its files are wrong */
 	kp_str refused_by, refused_why; /* a gateway that refused it, or "" */
 	kp_str taken;       /* why an endpoint has no owner though it is claimed, or "" */
 	kp_str waiting;     /* the first endpoint that is not routable, or "" */
@@ -28,6 +31,6 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 struct kp_pool_facts {
 	size_t n_engines, n_serving; /* those of them with a routable endpoint */
 };
-void kp_pool_conditions(const struct kp_pool_facts *f, struct kp_condition ret[KP_CONDITIONS]);
+void kp_pool_conditions(const struct kp_pool_facts *f, struct kp_condition ret[KP_POOL_CONDITIONS]);
 
 #endif

@@ -45,8 +45,9 @@ struct endpoint {
 	int64_t down_ns;                  /* since when it does not answer, 0: it does */
 	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it
 			     does */
-	char why[KP_ERR_MSG];            /* it is not routable, "" when it is */
-	char *model;                     /* as it said, NULL: not yet */
+	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
+	char *model;          /* as it said, NULL: not yet */
+	char *broken;         /* what is wrong with the tokenizer it sent last, NULL: nothing */
 	struct kp_endpoint_facts *facts; /* what it said, NULL: not yet */
 	struct kp_engine_loads loads;    /* the last */
 	struct kp_gauge *up, *running, *waiting;
@@ -163,6 +164,8 @@ static void why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG])
 	why[0] = '\0';
 	if (!e->text) {
 		snprintf(why, KP_ERR_MSG, "%s", e->why);
+	} else if (p->broken) { /* what was loaded before is another model's */
+		snprintf(why, KP_ERR_MSG, "its tokenizer: %.300s", p->broken);
 	} else if (p->vocab_size && e->text->info->vocab_size > p->vocab_size) {
 		/* Another model's tokenizer: its ids would mean something else, or nothing. */
 		snprintf(why, KP_ERR_MSG,
@@ -235,11 +238,13 @@ static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
 		return;
 	}
 	uint64_t hash = kp_hash(zip);
+	kp_free(&p->broken);
 	if (!e->text || hash != e->zip_hash) {
 		struct kp_text_stack *text;
 		struct kp_err err;
 		const struct kp_text_options opts = text_options(e);
 		if (kp_texts_load(e->owner->texts, NULL, zip, &opts, &text, &err)) {
+			p->broken = kp_xstrdup(err.msg);
 			if (!e->text) {
 				text_failed(e, &err);
 			}
@@ -352,6 +357,7 @@ static void endpoint_destroy(struct kp_engines *es, struct endpoint *p)
 	kp_endpoint_unref(p->shared);
 	kp_endpoint_facts_destroy(p->facts);
 	kp_mem_free(p->model);
+	kp_mem_free(p->broken);
 	kp_mem_free(p);
 }
 
@@ -777,6 +783,10 @@ void kp_engines_fill(const struct kp_engines *es, struct kp_arena *a, struct kp_
 				.state = kp_str_c(kp_endpoint_state_name(told_state(es, p))),
 				.reason = kp_str_c(p->why),
 				.model = kp_str_c(p->model ? p->model : ""),
+				.tokenizer_loaded = e->text && !p->broken,
+				.tokenizer_error = kp_str_c(p->broken             ? p->broken
+							    : e->path && !e->text ? e->why
+										  : ""),
 				.in_flight =
 					(uint32_t)KP_MAX(atomic_load_explicit(&p->shared->in_flight,
 								 memory_order_relaxed),

