@@ -237,17 +237,15 @@ static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
 		is_up(p);
 		return;
 	}
-	uint64_t hash = kp_hash(zip);
 	kp_free(&p->broken);
+	uint64_t hash = kp_hash(zip);
 	if (!e->text || hash != e->zip_hash) {
 		struct kp_text_stack *text;
 		struct kp_err err;
 		const struct kp_text_options opts = text_options(e);
 		if (kp_texts_load(e->owner->texts, NULL, zip, &opts, &text, &err)) {
 			p->broken = kp_xstrdup(err.msg);
-			if (!e->text) {
-				text_failed(e, &err);
-			}
+			text_failed(e, &err);
 		} else {
 			e->zip_hash = hash;
 			take_text(e, text);
