@@ -298,11 +298,13 @@ static bool overlap(kp_str a, kp_str b)
 	return false;
 }
 
-/* Compares each pair, but only those whose bytes can meet. */
+/* Compares each pair, but only those whose bytes can meet; so many steps at most. */
 static int check_overlap(struct kp_build *b, struct kp_err *err)
 {
+	enum { STEPS = 1 << 28 };
 	const struct kp_added *p = b->added.p;
 	bool first[256] = { false };
+	size_t steps = 0;
 	for (size_t i = 0; i < b->added.n; i++) {
 		first[(uint8_t)p[i].text.p[0]] = true;
 	}
@@ -314,7 +316,14 @@ static int check_overlap(struct kp_build *b, struct kp_err *err)
 		}
 		for (size_t k = 0; may && k < b->added.n; k++) {
 			kp_str c = p[k].text;
-			bool runs = one_char(a) && one_char(c) && a.p[0] == c.p[0];
+			size_t least = KP_MIN(a.n, c.n);
+			steps += 1 + least * least / 8;
+			if (steps > STEPS) {
+				return kp_err_set(err, KP_TOO_LARGE,
+					"load GGUF: `%zu` special tokens, too many or too long",
+					b->added.n);
+			}
+			bool runs = a.p[0] == c.p[0] && one_char(a) && one_char(c);
 			if (i == k || runs || c.n < a.n || !overlap(a, c)) {
 				continue;
 			}
