@@ -262,6 +262,7 @@ REFUSED = [
     (dict(model="gpt2", pre="gpt-2", tokens=["ab", "bc"], types=[3, 3], merges=[]), "special tokens `ab` and `bc` can overlap"),
     (dict(model="gpt2", pre="gpt-2", tokens=["<fim_pad>", "<PAD>"], types=[1, 1], merges=[]), "load token `1`: one of two that may count as `<PAD>`"),
     (dict(model="bert", tokens=["a", "b"], types=[1, 1]), "`add_bos_token` without its id"),
+    (dict(model="gpt2", pre="gpt-2", tokens=["a" * 2000 + str(i) for i in range(60)], types=[3] * 60, merges=[]), "`60` special tokens, too many or too long"),
 ]
 
 
