@@ -60,56 +60,47 @@ static void read_config(struct kp_model_files *f, struct kp_arena *a, kp_str tex
 	}
 }
 
-/* tokenizer_config.json: "chat_template": [{"name", "template"}, ...] */
-static void read_list(struct kp_model_files *f, struct kp_arena *a, kp_str text)
+/* The first member of the top object that has this name; what stands behind it is not read. max: values in it. */
+static bool read_member(
+	struct kp_arena *a, kp_str text, kp_str name, uint32_t max, struct kp_jv *ret)
 {
 	struct kp_json j;
 	struct kp_err err;
-	struct kp_jv v;
 	kp_str key;
 	kp_json_init(&j, text, a);
 	if (kp_json_object(&j, &err)) {
-		return;
+		return false;
 	}
 	while (kp_json_member(&j, &key, &err) > 0) {
-		if (!kp_str_eq(key, KP_S("chat_template"))) {
-			if (kp_json_skip(&j, NULL, &err)) {
-				return;
-			}
-			continue;
+		if (kp_str_eq(key, name)) {
+			return kp_jv_read(&j, max, ret, &err) == 0;
 		}
-		if (kp_jv_read(&j, 10000, &v, &err)) {
-			return;
+		if (kp_json_skip(&j, NULL, &err)) {
+			return false;
 		}
-		for (uint32_t i = 0; v.type == KP_JSON_ARRAY && i < v.n; i++) {
-			add_template(f, a, kp_jv_str(&v.items[i], KP_S("name")),
-				kp_jv_str(&v.items[i], KP_S("template")));
-		}
+	}
+	return false;
+}
+
+/* tokenizer_config.json: "chat_template": [{"name", "template"}, ...] */
+static void read_list(struct kp_model_files *f, struct kp_arena *a, kp_str text)
+{
+	struct kp_jv v;
+	if (!read_member(a, text, KP_S("chat_template"), 10000, &v)) {
+		return;
+	}
+	for (uint32_t i = 0; v.type == KP_JSON_ARRAY && i < v.n; i++) {
+		add_template(f, a, kp_jv_str(&v.items[i], KP_S("name")),
+			kp_jv_str(&v.items[i], KP_S("template")));
 	}
 }
 
 /* tekken.json: "config": {"version": "v7"}, which stands before the vocabulary. */
 static void read_tekken(struct kp_model_files *f, struct kp_arena *a, kp_str text)
 {
-	struct kp_json j;
-	struct kp_err err;
 	struct kp_jv v;
-	kp_str key;
-	kp_json_init(&j, text, a);
-	if (kp_json_object(&j, &err)) {
-		return;
-	}
-	while (kp_json_member(&j, &key, &err) > 0) {
-		if (!kp_str_eq(key, KP_S("config"))) {
-			if (kp_json_skip(&j, NULL, &err)) {
-				return;
-			}
-			continue;
-		}
-		if (kp_jv_read(&j, 1000, &v, &err) == 0) {
-			f->tekken = keep(a, kp_jv_str(&v, KP_S("version")));
-		}
-		return;
+	if (read_member(a, text, KP_S("config"), 1000, &v)) {
+		f->tekken = keep(a, kp_jv_str(&v, KP_S("version")));
 	}
 }
 
