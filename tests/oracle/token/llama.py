@@ -1,19 +1,14 @@
 """llama.cpp's own tokenizer, by its C functions inside PyPI xllamacpp's module, over the vocabulary of a GGUF alone; and the vocabularies
-that PyPI's llama-cpp-python carries with it (its source archive, only unpacked)."""
+that PyPI's llama-cpp-python carries with it."""
 import ctypes
-import fcntl
 import functools
-import hashlib
 import importlib.util
 import pathlib
-import subprocess
 import sys
-import tarfile
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-CACHE = ROOT / "build" / "cache"
-SDIST = ("llama-cpp-python", "0.3.36", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import llama_sdist  # noqa: E402
+
 VOCAB_ONLY = 72  # where llama_model_params has this flag, in the pinned version
 
 
@@ -90,32 +85,7 @@ class Vocab:
         return self.lib.llama_vocab_get_attr(self.vocab, token)
 
 
-def _fetch(folder):
-    name, version, digest = SDIST
-    with tempfile.TemporaryDirectory(dir=CACHE) as work:
-        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name, "-d", work,
-                        f"{name}=={version}"], check=True, stdin=subprocess.DEVNULL)
-        (archive,) = pathlib.Path(work).glob("*.tar.gz")
-        found = hashlib.sha256(archive.read_bytes()).hexdigest()
-        if found != digest:
-            raise RuntimeError(f"{archive.name}: SHA-256 {found}, expected {digest}")
-        out = pathlib.Path(work) / "vocabularies"
-        out.mkdir()
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                path = pathlib.PurePosixPath(member.name)
-                if member.isfile() and path.parent.name == "models" and path.name.startswith("ggml-vocab-"):
-                    (out / path.name).write_bytes(tar.extractfile(member).read())
-        out.rename(folder)
-
-
 @functools.cache
 def vocabularies():
     """name -> path of the 19 GGUFs; beside some of them `.inp` and `.out` as llama.cpp tests itself with."""
-    folder = CACHE / f"{SDIST[0]}-{SDIST[1]}-vocabularies"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "templates.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            _fetch(folder)
-    return {f.stem.removeprefix("ggml-vocab-"): f for f in sorted(folder.glob("*.gguf"))}
+    return {f.stem.removeprefix("ggml-vocab-"): f for f in sorted(llama_sdist.models().glob("*.gguf"))}
