@@ -206,8 +206,10 @@ const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct 
 {
 	const struct kp_model *m = l->snapshot ? kp_snapshot_find(l->snapshot, name) : NULL;
 	if (!l->snapshot || !l->snapshot->has_program) {
-		kp_err_set(
-			err, KP_UNAVAILABLE, "this gateway waits for its operator's first program");
+		kp_err_set(err, KP_UNAVAILABLE,
+			l->gateway->config.control
+				? "this gateway waits for its operator's first program"
+				: "this gateway has not read its manifests yet");
 		err->reason = "model_not_ready";
 		return NULL;
 	}

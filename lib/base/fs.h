@@ -8,10 +8,14 @@
    names the limit, and the file's size where it has one. */
 int kp_fs_read(const char *path, struct kp_buf *b, struct kp_err *err) KP_MUST_USE;
 
-/* A read-only mapping of a file; kp_fs_unmap takes a zeroed one. */
+/* A regular file's bytes in pages of their own; kp_fs_unmap takes a zeroed one. */
 struct kp_mapping {
 	kp_str bytes;
 };
+/* A copy: whoever writes to the file later changes nothing here. */
+int kp_fs_load(
+	const char *path, size_t max_bytes, struct kp_mapping *ret, struct kp_err *err) KP_MUST_USE;
+/* The file itself, for what is large and looked at in parts. Who cuts it short while it is used ends the process (SIGBUS). */
 int kp_fs_map(
 	const char *path, size_t max_bytes, struct kp_mapping *ret, struct kp_err *err) KP_MUST_USE;
 void kp_fs_unmap(struct kp_mapping *m);

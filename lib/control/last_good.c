@@ -106,7 +106,7 @@ int kp_last_good_read(const char *path, struct kp_revision *ret_revision, struct
 {
 	/* Mapped, not read: what is no regular file (a FIFO would wait for a writer) is refused. */
 	struct kp_mapping m = { 0 };
-	if (kp_fs_map(path, FILE_MAX, &m, err) < 0) {
+	if (kp_fs_load(path, FILE_MAX, &m, err) < 0) {
 		return -1;
 	}
 	int r = kp_last_good_decode(m.bytes, ret_revision, ret, err);

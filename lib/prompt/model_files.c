@@ -211,7 +211,7 @@ static void from_directory(struct kp_model_files *f, struct kp_arena *a, const c
 		read_list(f, a, kp_buf_str(&text));
 	}
 	int n = snprintf(path, sizeof(path), "%s/tekken.json", dir);
-	if (n > 0 && (size_t)n < sizeof(path) && kp_fs_map(path, MAX_ZIP, &m, &err) == 0) {
+	if (n > 0 && (size_t)n < sizeof(path) && kp_fs_load(path, MAX_ZIP, &m, &err) == 0) {
 		read_tekken(f, a, m.bytes);
 		kp_fs_unmap(&m);
 	}

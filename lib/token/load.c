@@ -119,8 +119,8 @@ int kp_tokenizer_from_zip(kp_str zip, struct kp_tokenizer **ret, struct kp_err *
 	return kp_tokenizer_from_files(files, n, ret, err);
 }
 
-/* Maps DIR/name; a missing file is fine (*ret stays zeroed). */
-static int map_file(const char *dir, const char *name, struct kp_mapping *ret, struct kp_err *err)
+/* Reads DIR/name; a missing file is fine (*ret stays zeroed). */
+static int read_file(const char *dir, const char *name, struct kp_mapping *ret, struct kp_err *err)
 {
 	char path[4096];
 	int n = snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -129,7 +129,7 @@ static int map_file(const char *dir, const char *name, struct kp_mapping *ret, s
 			err, KP_INVALID_ARGUMENT, "load tokenizer `%s`: path too long", dir);
 	}
 	struct kp_err e = KP_ERR_INIT;
-	if (kp_fs_map(path, KP_TOKEN_MAX_INPUT, ret, &e) && e.code != KP_NOT_FOUND) {
+	if (kp_fs_load(path, KP_TOKEN_MAX_INPUT, ret, &e) && e.code != KP_NOT_FOUND) {
 		*err = e;
 		return -1;
 	}
@@ -154,7 +154,7 @@ static int from_directory(const char *path, kp_load_fn *load, void *ctx, struct 
 	size_t n = 0;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < KP_LEN(names); i++) {
-		r = map_file(path, names[i], &m[i], err);
+		r = read_file(path, names[i], &m[i], err);
 		if (m[i].bytes.p) {
 			files[n++] = (struct kp_tokenizer_file){ .name = kp_str_c(names[i]),
 				.bytes = m[i].bytes };
@@ -182,7 +182,9 @@ int kp_load_path(const char *path, kp_load_fn *load, void *ctx, struct kp_tokeni
 	}
 	/* A GGUF with weights may have any size; only its metadata is looked at. */
 	struct kp_mapping m = { 0 };
-	if (kp_fs_map(path, SIZE_MAX, &m, err)) {
+	if (kp_tiktoken_is(base_name(kp_str_c(path)))
+			? kp_fs_load(path, KP_TOKEN_MAX_INPUT, &m, err)
+			: kp_fs_map(path, SIZE_MAX, &m, err)) {
 		return -1;
 	}
 	struct kp_tokenizer_file file = { .name = base_name(kp_str_c(path)), .bytes = m.bytes };

@@ -17,7 +17,7 @@
 #include "base/vec.h"
 #include "obs/log.h"
 #include "sidecar/control/dial.h"
-#include "sidecar/control/texts.h"
+#include "sidecar/control/engines_internal.h"
 #include "sidecar/gwloop.h"
 
 #include <stdio.h>
@@ -29,58 +29,6 @@
 #define DOWN_PERIOD_NS        (500 * KP_NS_PER_MS)
 #define STALLED_NS            (10 * KP_NS_PER_S)
 #define LEAVE_NS              (10 * KP_NS_PER_S)
-
-struct engine;
-
-struct endpoint {
-	struct engine *engine;
-	struct kp_endpoint *shared;
-	struct kp_engine *probe;
-	struct kp_timer timer;
-	bool is_asking;                   /* a question is under way */
-	bool is_gone;                     /* being destroyed: answers mean nothing */
-	bool has_info;                    /* since it last came up */
-	uint64_t connections;             /* of the probe, when it was asked what it serves */
-	uint32_t max_context, vocab_size; /* as it said, 0: not known */
-	int64_t down_ns;                  /* since when it does not answer, 0: it does */
-	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it
-			     does */
-	char why[KP_ERR_MSG]; /* it is not routable, "" when it is */
-	char *model;          /* as it said, NULL: not yet */
-	char *broken;         /* what is wrong with the tokenizer it sent last, NULL: nothing */
-	struct kp_endpoint_facts *facts; /* what it said, NULL: not yet */
-	struct kp_engine_loads loads;    /* the last */
-	struct kp_gauge *up, *running, *waiting;
-};
-
-struct engine {
-	struct kp_engines *owner;
-	char *name, *pool, *model, *path; /* path: NULL for source Engine */
-	char *chat_template;              /* as in the manifest, "": by the model table */
-	enum kp_program_text_policy text_policy;
-	KP_VEC(char *)
-	aliases;
-	KP_VEC(struct endpoint *)
-	endpoints;
-	struct kp_text_stack *text;
-	uint64_t zip_hash;    /* of the archive `text` was made from */
-	char why[KP_ERR_MSG]; /* there is no text stack */
-	bool keep;            /* the program names it */
-};
-
-struct kp_engines {
-	struct kp_gateway *gateway;
-	struct kp_loop *loop;
-	void (*changed)(void *);
-	void *arg;
-	KP_VEC(struct engine *)
-	engines;
-	struct kp_peer_tls peer_tls;
-	struct kp_rng rng;
-	struct kp_defer let_go;
-	struct kp_timer leave; /* of the next endpoint that must go */
-	struct kp_texts *texts;
-};
 
 static void let_go(struct kp_engines *es);
 static void on_let_go(struct kp_defer *d)
@@ -157,30 +105,13 @@ static void went_down(struct endpoint *p, const struct kp_err *status)
 	ask_again_in(p, DOWN_PERIOD_NS);
 }
 
-/* Why an endpoint that answers cannot serve; "" when it can. */
-static void why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG])
-{
-	const struct engine *e = p->engine;
-	why[0] = '\0';
-	if (!e->text) {
-		snprintf(why, KP_ERR_MSG, "%s", e->why);
-	} else if (p->broken) { /* what was loaded before is another model's */
-		snprintf(why, KP_ERR_MSG, "its tokenizer: %.300s", p->broken);
-	} else if (p->vocab_size && e->text->info->vocab_size > p->vocab_size) {
-		/* Another model's tokenizer: its ids would mean something else, or nothing. */
-		snprintf(why, KP_ERR_MSG,
-			"the tokenizer has %zu tokens, the engine's model only %u: they do not belong together",
-			e->text->info->vocab_size, p->vocab_size);
-	}
-}
-
 static void is_up(struct endpoint *p)
 {
 	struct kp_engines *es = p->engine->owner;
 	char why[KP_ERR_MSG];
 	p->is_asking = false;
 	p->down_ns = 0;
-	why_not_routable(p, why);
+	kp_endpoint_why_not_routable(p, why);
 	set_state(p, why[0] ? KP_ENDPOINT_ANSWERING : KP_ENDPOINT_ROUTABLE, why);
 	ask_again_in(p,
 		p->shared->is_own || why[0]
@@ -188,70 +119,13 @@ static void is_up(struct endpoint *p)
 			: REMOTE_PERIOD_NS + (int64_t)kp_rng_below(&es->rng, REMOTE_PERIOD_NS / 2));
 }
 
-static void take_text(struct engine *e, struct kp_text_stack *text)
-{
-	KP_AUTO(buf) struct kp_buf template;
-	kp_buf_init(&template, 4096);
-	kp_text_stack_describe(text, &template);
-	kp_text_stack_unref(e->text);
-	e->text = text;
-	e->why[0] = '\0';
-	kp_log(KP_LOG_INFO, "model loaded", kp_f_z("engine", e->name), kp_f_z("model", e->model),
-		kp_f_str("tokenizer", text->info->kind),
-		kp_f_int("vocabulary", (int64_t)text->info->vocab_size),
-		kp_f_str("chat_template", kp_buf_str(&template)),
-		kp_f_z("text_policy", kp_text_policy_names[text->policy_kind]));
-	e->owner->changed(e->owner->arg);
-}
-
-static void text_failed(struct engine *e, const struct kp_err *err)
-{
-	char why[sizeof(e->why)];
-	snprintf(why, sizeof(why), "tokenizer of engine `%s`: %.300s", e->name, err->msg);
-	if (kp_str_eq(kp_str_c(why), kp_str_c(e->why))) {
-		return; /* the same with each probe: said once */
-	}
-	memcpy(e->why, why, sizeof(why));
-	kp_log(KP_LOG_ERROR, "cannot load tokenizer", kp_f_z("engine", e->name), kp_f_err(err));
-	e->owner->changed(e->owner->arg);
-}
-
-static struct kp_text_options text_options(const struct engine *e)
-{
-	return (struct kp_text_options){ .chat_template = kp_str_c(e->chat_template),
-		.policy = (enum kp_text_policy)e->text_policy };
-}
-
 static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
 {
 	struct endpoint *p = user;
-	struct engine *e = p->engine;
-	if (p->is_gone) {
-		return;
-	}
-	if (status->code != KP_OK) {
-		if (!e->text) {
-			text_failed(e, status);
-		}
-		p->has_info = e->text != NULL; /* else asked again with the next probe */
+	if (!p->is_gone) {
+		kp_endpoint_take_tokenizer(p, status, zip);
 		is_up(p);
-		return;
 	}
-	kp_free(&p->broken);
-	uint64_t hash = kp_hash(zip);
-	if (!e->text || hash != e->zip_hash) {
-		struct kp_text_stack *text;
-		struct kp_err err;
-		const struct kp_text_options opts = text_options(e);
-		if (kp_texts_load(e->owner->texts, NULL, zip, &opts, &text, &err)) {
-			p->broken = kp_xstrdup(err.msg);
-			text_failed(e, &err);
-		} else {
-			e->zip_hash = hash;
-			take_text(e, text);
-		}
-	}
-	is_up(p);
 }
 
 static void on_info(void *user, const struct kp_err *status, const struct kp_engine_info *info)
@@ -307,7 +181,8 @@ static void on_health(void *user, const struct kp_err *status)
 		return;
 	}
 	/* A new connection may lead to an engine that was started again with another model. */
-	p->has_info = p->has_info && p->connections == p->probe->ops->connections(p->probe);
+	p->has_info = p->has_info && p->connections == p->probe->ops->connections(p->probe) &&
+		      !kp_endpoint_may_take_another(p);
 	if (status->code != KP_OK) {
 		went_down(p, status);
 	} else if (!p->has_info) {
@@ -536,20 +411,6 @@ static struct engine *find_engine(struct kp_engines *es, const struct kp_program
 	return NULL;
 }
 
-static void load_path(struct engine *e)
-{
-	struct kp_text_stack *text;
-	struct kp_err err;
-	if (e->path && !e->text) {
-		const struct kp_text_options opts = text_options(e);
-		if (kp_texts_load(e->owner->texts, e->path, KP_STR_NULL, &opts, &text, &err)) {
-			text_failed(e, &err);
-		} else {
-			take_text(e, text);
-		}
-	}
-}
-
 static void apply_engine(struct kp_engines *es, const struct kp_program_engine *want)
 {
 	struct engine *e = find_engine(es, want);
@@ -576,7 +437,7 @@ static void apply_engine(struct kp_engines *es, const struct kp_program_engine *
 	for (size_t i = 0; i < want->n_aliases; i++) {
 		kp_vec_push(&e->aliases, kp_str_z(want->aliases[i]));
 	}
-	load_path(e);
+	kp_engine_load_path(e);
 	apply_endpoints(e, want);
 }
 
@@ -718,7 +579,7 @@ struct kp_snapshot *kp_engines_snapshot(
 		for (size_t k = 0; k < e->endpoints.n; k++) {
 			const struct endpoint *p = e->endpoints.p[k];
 			char why[KP_ERR_MSG];
-			why_not_routable(p, why);
+			kp_endpoint_why_not_routable(p, why);
 			if (!why[0]) { /* one that does not fit says nothing about the others */
 				r->max_context = smaller(r->max_context, p->max_context);
 				r->vocab_size = smaller(r->vocab_size, p->vocab_size);

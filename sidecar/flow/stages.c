@@ -100,8 +100,10 @@ static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 		.model = kp_str_c(f->model->name),
 		.tenant = f->turn.tenant,
 		.salt = f->turn.cache_salt };
-	return kp_prompt_cache_encode(f->l->gateway->prompts, &scope, t->tokenizer, scratch,
-		&p->text, opts, &p->ids, &p->use, err);
+	/* Only of prompts for an engine: /v1/tokenize has no salt, and tells how long it took. */
+	struct kp_prompt_cache *cache = f->api->whole ? f->l->gateway->prompts : NULL;
+	return kp_prompt_cache_encode(
+		cache, &scope, t->tokenizer, scratch, &p->text, opts, &p->ids, &p->use, err);
 }
 
 /* The stack with the request's own template; *ret stays NULL when it has none, or only names one of the model's. */

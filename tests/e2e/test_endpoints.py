@@ -3,9 +3,11 @@
 import contextlib
 import fcntl
 import os
+import pathlib
 import signal
 import socket
 import subprocess
+import zipfile
 
 from programs import BUILD, LOGS, PATIENCE, QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from wire import CHAT, COMPLETIONS, Connection, call
@@ -30,6 +32,35 @@ def test_an_engine_with_another_model_is_left_out_alone(start, two):
     assert not one.events("start")
     restarted(start, one, "--vocab", QWEN3_TOKENS)
     wait_until(lambda: gateway.ask("/readyz?verbose")[1].count("routable") == 2, "both again")
+
+
+def test_endpoints_of_one_engine_have_one_tokenizer(start, smollm2_zip, qwen3_path, qwen3, tmp_path):
+    """An upgrade, one endpoint after the other: each prompt has the ids of the tokenizer that its endpoint sent."""
+    archives = {"smollm2": smollm2_zip, "qwen3": tmp_path / "qwen3.zip"}
+    with zipfile.ZipFile(archives["qwen3"], "w") as archive:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            archive.write(pathlib.Path(qwen3_path) / name, name)
+    options = lambda name: ("--vocab", QWEN3_TOKENS, "--tokenizer-zip", archives[name], "--log-ids")
+    old, new = start(Sim, *options("smollm2")), start(Sim, *options("qwen3"))
+    new.kill()
+    gateway = start(Gateway, manifest(engine("e", old.port, new.port)))
+    states = lambda: gateway.ask("/readyz?verbose")[1]
+    wait_until(lambda: f"{old.address}: routable" in states(), "the first")
+    new = start(Sim, *options("qwen3"), port=new.port)
+    other = "answering: its tokenizer: it is not the one of"
+    wait_until(lambda: f"{new.address}: {other} `{old.address}`" in states(), "the new one waits")
+    before = {sim.address: len(sim.events("start")) for sim in (old, new)}
+    assert [call(gateway.port, COMPLETIONS, BODY).status for _ in range(10)] == [200] * 10
+    assert len(old.events("start")) - before[old.address] == 10
+    expected = qwen3.encode("Hello")
+    assert all(e["ids"] != expected for e in old.events("start"))
+    old.kill()
+    wait_until(lambda: f"{new.address}: routable" in states(), "the new one's turn")
+    assert call(gateway.port, COMPLETIONS, BODY).status == 200
+    old = start(Sim, *options("smollm2"), port=old.port)
+    wait_until(lambda: f"{old.address}: {other} `{new.address}`" in states(), "now the old one waits")
+    assert [call(gateway.port, COMPLETIONS, BODY).status for _ in range(10)] == [200] * 10
+    assert not old.events("start") and all(e["ids"] == expected for e in new.events("start"))
 
 
 def test_one_of_two_that_leave_dies(start, two, qwen3_path):

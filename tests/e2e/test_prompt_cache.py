@@ -21,17 +21,22 @@ def chat(turns, size=60):
     return messages[:-1]
 
 
+def gateway_with_engine(start, path, *options):
+    sim = start(Sim, "--vocab", QWEN3_TOKENS, "--log-ids")
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=path)), *options)
+    gateway.engine = sim
+    return gateway
+
+
 @pytest.fixture(scope="module")
 def gateway(start_shared, qwen3_path):
-    sim = start_shared(Sim, "--vocab", QWEN3_TOKENS)
-    return start_shared(Gateway, manifest(engine("e", sim.port, path=qwen3_path)))
+    return gateway_with_engine(start_shared, qwen3_path)
 
 
 @pytest.fixture(scope="module")
 def plain(start_shared, qwen3_path):
     """One without a cache."""
-    sim = start_shared(Sim, "--vocab", QWEN3_TOKENS)
-    return start_shared(Gateway, manifest(engine("e", sim.port, path=qwen3_path)), "--prompt-cache-bytes", "0")
+    return gateway_with_engine(start_shared, qwen3_path, "--prompt-cache-bytes", "0")
 
 
 def ask(gateway, path=CHAT, **body):
@@ -45,7 +50,10 @@ def ask(gateway, path=CHAT, **body):
 
 
 def tokens(gateway, **body):
-    return call(gateway.port, "/v1/tokenize", {"model": "m", **body}).json()["tokens"]
+    """The ids that the engine got."""
+    _, answer = ask(gateway, CHAT if "messages" in body else COMPLETIONS, **body)
+    (event,) = gateway.engine.events("start", answer["id"])
+    return event["ids"]
 
 
 def metrics(gateway):
@@ -114,3 +122,13 @@ def test_completions_share_too(gateway):
     first, _ = ask(gateway, COMPLETIONS, prompt=[text, text])
     n = sum(first.values())
     assert first == {"exact": n // 2, "prefix": 0, "encoded": n // 2}
+
+
+def test_tokenize_keeps_nothing_and_finds_nothing(gateway):
+    """It takes no salt: what is asked there must not tell what others generate, nor the other way round."""
+    text = {"model": "m", "messages": [{"role": "user", "content": "counted " * 200}]}
+    counts = lambda: [metrics(gateway).get('kelpie_prompt_cache_tokens_total{model="m",from="%s"}' % k, 0) for k in ("exact", "prefix")]
+    before, kept = counts(), metrics(gateway)["kelpie_prompt_cache_entries"]
+    for _ in range(2):
+        assert call(gateway.port, "/v1/tokenize", text).status == 200
+    assert counts() == before and metrics(gateway)["kelpie_prompt_cache_entries"] == kept

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char dir[] = "/tmp/kp_fs_XXXXXX";
 static char path[64];
@@ -72,6 +73,12 @@ static void the_limit_is_exact(void **state)
 		assert_int_equal(err.code, KP_TOO_LARGE);
 		assert_null(m.bytes.p);
 		assert_int_equal(kp_fs_map(in_dir("f"), n, &m, &err), 0);
+		assert_str(m.bytes, kp_buf_str(&b));
+		kp_fs_unmap(&m);
+		assert_int_equal(kp_fs_load(in_dir("f"), n - 1, &m, &err), -1);
+		assert_int_equal(err.code, KP_TOO_LARGE);
+		assert_int_equal(kp_fs_load(in_dir("f"), n, &m, &err), 0);
+		assert_int_equal(truncate(path, 0), 0); /* a mapping would end the process */
 		assert_str(m.bytes, kp_buf_str(&b));
 		kp_fs_unmap(&m);
 		assert_null(m.bytes.p);
