@@ -45,7 +45,14 @@ class Server:
         self.requests, self.connections = [], 0
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=200)
         self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self.accept, daemon=True)
+        self.accepting.start()
+
+    def stop(self):
+        """The thread ends before the descriptor does: its number may soon be another test's listener."""
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.accepting.join()
+        self.socket.close()
 
     def accept(self):
         while True:
@@ -86,7 +93,7 @@ def serve():
 
     yield make
     for server in made:
-        server.socket.close()
+        server.stop()
 
 
 def load(address, *args, status=0):
