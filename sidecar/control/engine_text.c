@@ -73,7 +73,8 @@ static const struct endpoint *serving(const struct endpoint *p)
 
 bool kp_endpoint_may_take_another(const struct endpoint *p)
 {
-	return p->is_other && !serving(p);
+	/* The engine may have its tokenizer by now: a third one came before. */
+	return p->is_other && (p->zip_hash == p->engine->zip_hash || !serving(p));
 }
 
 void kp_endpoint_take_tokenizer(struct endpoint *p, const struct kp_err *status, kp_str zip)
@@ -116,7 +117,6 @@ void kp_endpoint_take_tokenizer(struct endpoint *p, const struct kp_err *status,
 	take_text(e, text);
 }
 
-/* Why an endpoint that answers cannot serve; "" when it can. */
 void kp_endpoint_why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG])
 {
 	const struct engine *e = p->engine;

@@ -68,7 +68,7 @@ void kp_engine_load_path(struct engine *e);
 /* What an endpoint answered when it was asked for its tokenizer. Whatever is wrong with it is in p->broken, and keeps the endpoint from being routable: what is
    loaded belongs to another one then, and its ids would mean something else. */
 void kp_endpoint_take_tokenizer(struct endpoint *p, const struct kp_err *status, kp_str zip);
-/* Another tokenizer than its engine has is taken once no other endpoint serves with that one: true when it is time to ask again. */
+/* It waits with another tokenizer than its engine had; true when it is time to ask again: the engine has the same by now, or nobody serves with the other one any more. */
 bool kp_endpoint_may_take_another(const struct endpoint *p);
 /* Why an endpoint that answers cannot serve; "" when it can. */
 void kp_endpoint_why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG]);

@@ -7,8 +7,10 @@ import pathlib
 import signal
 import socket
 import subprocess
+import time
 import zipfile
 
+import pytest
 from programs import BUILD, LOGS, PATIENCE, QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from wire import CHAT, COMPLETIONS, Connection, call
 
@@ -34,33 +36,55 @@ def test_an_engine_with_another_model_is_left_out_alone(start, two):
     wait_until(lambda: gateway.ask("/readyz?verbose")[1].count("routable") == 2, "both again")
 
 
-def test_endpoints_of_one_engine_have_one_tokenizer(start, smollm2_zip, qwen3_path, qwen3, tmp_path):
-    """An upgrade, one endpoint after the other: each prompt has the ids of the tokenizer that its endpoint sent."""
-    archives = {"smollm2": smollm2_zip, "qwen3": tmp_path / "qwen3.zip"}
-    with zipfile.ZipFile(archives["qwen3"], "w") as archive:
+@pytest.fixture
+def archives(smollm2_zip, qwen3_path, tmp_path):
+    """name -> options of a sim engine that sends this tokenizer."""
+    path = tmp_path / "qwen3.zip"
+    with zipfile.ZipFile(path, "w") as archive:
         for name in ("tokenizer.json", "tokenizer_config.json"):
             archive.write(pathlib.Path(qwen3_path) / name, name)
-    options = lambda name: ("--vocab", QWEN3_TOKENS, "--tokenizer-zip", archives[name], "--log-ids")
-    old, new = start(Sim, *options("smollm2")), start(Sim, *options("qwen3"))
-    new.kill()
-    gateway = start(Gateway, manifest(engine("e", old.port, new.port)))
+    options = lambda archive: ("--vocab", QWEN3_TOKENS, "--tokenizer-zip", archive, "--log-ids")
+    return {"smollm2": options(smollm2_zip), "qwen3": options(path)}
+
+
+def test_endpoints_of_one_engine_have_one_tokenizer(start, archives, qwen3):
+    """An upgrade, one endpoint after the other: each prompt has the ids of the tokenizer that its endpoint sent."""
+    first, *others = [start(Sim, *archives["smollm2"]) for _ in range(3)]
+    for sim in others:
+        sim.kill()
+    gateway = start(Gateway, manifest(engine("e", first.port, *[sim.port for sim in others])))
     states = lambda: gateway.ask("/readyz?verbose")[1]
-    wait_until(lambda: f"{old.address}: routable" in states(), "the first")
-    new = start(Sim, *options("qwen3"), port=new.port)
-    other = "answering: its tokenizer: it is not the one of"
-    wait_until(lambda: f"{new.address}: {other} `{old.address}`" in states(), "the new one waits")
-    before = {sim.address: len(sim.events("start")) for sim in (old, new)}
-    assert [call(gateway.port, COMPLETIONS, BODY).status for _ in range(10)] == [200] * 10
-    assert len(old.events("start")) - before[old.address] == 10
+    waits = lambda sim, other: f"{sim.address}: answering: its tokenizer: it is not the one of `{other.address}`" in states()
+    serves = lambda sim: f"{sim.address}: routable" in states()
+    answers = lambda: [call(gateway.port, COMPLETIONS, BODY).status for _ in range(10)] == [200] * 10
+    wait_until(lambda: serves(first), "the first")
+    for i in range(2):
+        time.sleep(i)  # so that one of them is asked, and taken, well before the other
+        others[i] = start(Sim, *archives["qwen3"], port=others[i].port)
+        wait_until(lambda: waits(others[i], first), "a new one waits")
+    assert answers() and len(first.events("start")) == 10
     expected = qwen3.encode("Hello")
-    assert all(e["ids"] != expected for e in old.events("start"))
-    old.kill()
-    wait_until(lambda: f"{new.address}: routable" in states(), "the new one's turn")
+    assert all(e["ids"] != expected for e in first.events("start"))
+    first.kill()
+    wait_until(lambda: all(serves(sim) for sim in others), "the new ones' turn")
+    assert answers()
+    first = start(Sim, *archives["smollm2"], port=first.port)
+    wait_until(lambda: any(waits(first, sim) for sim in others), "now the old one waits")
+    assert answers()
+    assert not first.events("start") and all(e["ids"] == expected for sim in others for e in sim.events("start"))
+
+
+def test_an_endpoint_that_sends_no_tokenizer_any_more_is_left_out(start, archives):
+    sim = start(Sim, *archives["smollm2"])
+    gateway = start(Gateway, manifest(engine("e", sim.port)))
+    states = lambda: gateway.ask("/readyz?verbose")[1]
+    wait_until(lambda: f"{sim.address}: routable" in states(), "it serves")
+    silent = restarted(start, sim, "--vocab", QWEN3_TOKENS)
+    wait_until(lambda: f"{sim.address}: answering: its tokenizer: " in states(), "it is left out")
+    assert call(gateway.port, COMPLETIONS, BODY).status == 503 and not silent.events("start")
+    restarted(start, silent, *archives["smollm2"])
+    wait_until(lambda: f"{sim.address}: routable" in states(), "it serves again")
     assert call(gateway.port, COMPLETIONS, BODY).status == 200
-    old = start(Sim, *options("smollm2"), port=old.port)
-    wait_until(lambda: f"{old.address}: {other} `{new.address}`" in states(), "now the old one waits")
-    assert [call(gateway.port, COMPLETIONS, BODY).status for _ in range(10)] == [200] * 10
-    assert not old.events("start") and all(e["ids"] == expected for e in new.events("start"))
 
 
 def test_one_of_two_that_leave_dies(start, two, qwen3_path):
