@@ -157,6 +157,17 @@ int kp_jv_read(struct kp_json *j, uint32_t max_nodes, struct kp_jv *ret, struct 
 	return r;
 }
 
+int kp_jv_read_as(struct kp_json *j, enum kp_json_type type, uint32_t max_nodes, struct kp_jv *ret,
+	struct kp_err *err)
+{
+	enum kp_json_type t = kp_json_peek(j);
+	if (t != type && t != KP_JSON_NONE) {
+		return kp_json_fail(j, err, "expected %s, got %s",
+			type == KP_JSON_ARRAY ? "an array" : "an object", kp_json_type_name(t));
+	}
+	return kp_jv_read(j, max_nodes, ret, err);
+}
+
 int kp_jv_parse(kp_str text, struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
 {
 	struct kp_json j;

@@ -31,6 +31,9 @@ struct kp_jmember {
  * beyond). */
 int kp_jv_read(
 	struct kp_json *j, uint32_t max_nodes, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
+/* The same of one type, ARRAY or OBJECT; another one is an error that names both. */
+int kp_jv_read_as(struct kp_json *j, enum kp_json_type type, uint32_t max_nodes, struct kp_jv *ret,
+	struct kp_err *err) KP_MUST_USE;
 /* One value that is the whole text. */
 int kp_jv_parse(kp_str text, struct kp_arena *a, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
 /* Member by key, NULL when absent or v is no object (or NULL). */

@@ -9,11 +9,7 @@
 static int read_documents(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_jv list;
-	if (kp_json_peek(j) != KP_JSON_ARRAY) {
-		return kp_json_fail(
-			j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
-	}
-	if (kp_jv_read(j, KP_MAX_VALUES, &list, err)) {
+	if (kp_jv_read_as(j, KP_JSON_ARRAY, KP_MAX_VALUES, &list, err)) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < list.n; i++) {
@@ -31,11 +27,7 @@ static int read_kwargs(struct kp_json *j, struct kp_turn *turn, struct kp_err *e
 {
 	static const char *const reserved[] = { "messages", "tools", "documents",
 		"add_generation_prompt", "continue_final_message", "tokenize", "chat_template" };
-	if (kp_json_peek(j) != KP_JSON_OBJECT) {
-		return kp_json_fail(
-			j, err, "expected an object, got %s", kp_json_type_name(kp_json_peek(j)));
-	}
-	if (kp_jv_read(j, KP_MAX_VALUES, &turn->chat.kwargs, err)) {
+	if (kp_jv_read_as(j, KP_JSON_OBJECT, KP_MAX_VALUES, &turn->chat.kwargs, err)) {
 		return -1;
 	}
 	for (size_t i = 0; i < KP_LEN(reserved); i++) {

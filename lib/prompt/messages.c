@@ -324,11 +324,7 @@ static int check_message(struct reader *r, struct kp_jv *m)
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_jv list, *items;
-	if (kp_json_peek(j) != KP_JSON_ARRAY) {
-		return kp_json_fail(
-			j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
-	}
-	if (kp_jv_read(j, KP_MAX_VALUES, &list, err)) {
+	if (kp_jv_read_as(j, KP_JSON_ARRAY, KP_MAX_VALUES, &list, err)) {
 		return -1;
 	}
 	if (list.n == 0) {

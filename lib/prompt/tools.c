@@ -61,11 +61,7 @@ static int check_tool(const struct kp_jv *tool, uint32_t i, struct kp_err *err)
 int kp_tools_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_jv list;
-	if (kp_json_peek(j) != KP_JSON_ARRAY) {
-		return kp_json_fail(
-			j, err, "expected an array, got %s", kp_json_type_name(kp_json_peek(j)));
-	}
-	if (kp_jv_read(j, KP_MAX_VALUES, &list, err)) {
+	if (kp_jv_read_as(j, KP_JSON_ARRAY, KP_MAX_VALUES, &list, err)) {
 		return -1;
 	}
 	if (list.n > KP_MAX_TOOLS) {
