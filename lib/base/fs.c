@@ -114,23 +114,19 @@ int kp_fs_map(const char *path, size_t max_bytes, struct kp_mapping *ret, struct
 	return r;
 }
 
-/* Reads n bytes, or as many as there are by now. */
-static int read_pages(
-	int fd, const char *path, char *p, size_t n, size_t *ret_n, struct kp_err *err)
+/* Reads n bytes; fewer are an error: somebody is writing the file. */
+static int read_pages(int fd, const char *path, char *p, size_t n, struct kp_err *err)
 {
-	*ret_n = 0;
-	while (*ret_n < n) {
-		ssize_t k = read(fd, p + *ret_n, n - *ret_n);
-		if (k < 0 && errno == EINTR) {
-			continue;
-		}
-		if (k < 0) {
+	for (size_t at = 0; at < n;) {
+		ssize_t k = read(fd, p + at, n - at);
+		if (k < 0 && errno != EINTR) {
 			return kp_err_sys(err, errno, "read `%s`", path);
 		}
 		if (k == 0) {
-			break;
+			return kp_err_set(err, KP_UNAVAILABLE,
+				"read `%s`: it ends at %zu bytes of %zu", path, at, n);
 		}
-		*ret_n += (size_t)k;
+		at += k > 0 ? (size_t)k : 0;
 	}
 	return 0;
 }
@@ -138,25 +134,22 @@ static int read_pages(
 int kp_fs_load(const char *path, size_t max_bytes, struct kp_mapping *ret, struct kp_err *err)
 {
 	int fd, r = 0;
-	size_t n, got = 0;
+	size_t n;
 	void *p = NULL;
 	if (open_regular(path, max_bytes, &fd, &n, err)) {
 		return -1;
 	}
 	if (n > 0) {
 		p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (p != MAP_FAILED) {
-			(void)madvise(
-				p, n, MADV_HUGEPAGE); /* 9 MB in 2 ms instead of 4: fewer faults */
+		if (p == MAP_FAILED) {
+			r = kp_err_sys(err, errno, "read `%s`", path);
+		} else {
+			/* Fewer faults: 9 MB in 2 ms instead of 4. */
+			(void)madvise(p, n, MADV_HUGEPAGE);
+			r = read_pages(fd, path, p, n, err);
 		}
-		r = p == MAP_FAILED ? kp_err_sys(err, errno, "read `%s`", path)
-				    : read_pages(fd, path, p, n, &got, err);
-		if (p != MAP_FAILED && (r || got < n)) {
-			/* Shorter than it was: it is being written. */
+		if (r && p != MAP_FAILED) {
 			munmap(p, n);
-			r = r ? r
-			      : kp_err_set(err, KP_UNAVAILABLE, "read `%s`: it changed meanwhile",
-					path);
 		}
 	}
 	close(fd);

@@ -140,6 +140,22 @@ static void a_pipe_is_limited(void **state)
 	}
 }
 
+/* As one that somebody cuts short between the look at its size and the reading: sysfs says 4,096 bytes for files of a few. */
+static void less_than_the_file_said_is_an_error(void **state)
+{
+	(void)state;
+	static const char few[] = "/sys/kernel/mm/transparent_hugepage/enabled";
+	struct kp_mapping m = { KP_STR_NULL };
+	struct stat st;
+	if (stat(few, &st) || st.st_size < 4096) {
+		skip();
+	}
+	assert_int_equal(kp_fs_load(few, 1 << 20, &m, &err), -1);
+	assert_int_equal(err.code, KP_UNAVAILABLE);
+	assert_true(kp_str_has(kp_str_c(err.msg), KP_S("it ends at")));
+	assert_null(m.bytes.p);
+}
+
 static void failures_name_the_file(void **state)
 {
 	(void)state;
@@ -209,6 +225,7 @@ int main(void)
 		cmocka_unit_test(the_limit_is_exact),
 		cmocka_unit_test(reading_appends),
 		cmocka_unit_test(a_pipe_is_limited),
+		cmocka_unit_test(less_than_the_file_said_is_an_error),
 		cmocka_unit_test(failures_name_the_file),
 		cmocka_unit_test(writing_replaces_whole),
 		cmocka_unit_test(a_failed_write_leaves_nothing),
