@@ -31,6 +31,15 @@ static const struct kp_cmdline_option options[] = {
 	{ "--tls-dir", "DIR",
 		"tls.crt, tls.key, ca.crt for control and peers (default: cleartext, loopback only)",
 		KP_OPTION_STRING, AT(tls_dir), 0, 0, NULL },
+	{ "--bootstrap", "URL",
+		"instead of --tls-dir, in a cluster: the operator signs a certificate there, https://HOST:PORT",
+		KP_OPTION_STRING, AT(bootstrap), 0, 0, NULL },
+	{ "--token-file", "FILE",
+		"with --bootstrap: the pod's service-account token for the audience kelpie.dev",
+		KP_OPTION_STRING, AT(token_file), 0, 0, NULL },
+	{ "--bootstrap-ca", "FILE",
+		"with --bootstrap: PEM bundle that verifies the operator, and other gateways",
+		KP_OPTION_STRING, AT(bootstrap_ca), 0, 0, NULL },
 	{ "--state-dir", "DIR", "keeps the last good program, for a start without operator",
 		KP_OPTION_STRING, AT(state_dir), 0, 0, NULL },
 	{ "--cache-dir", "DIR",
@@ -109,6 +118,30 @@ static bool is_remote(const char *address)
 	return address && kp_addr_parse(address, &addr, &err) == 0 && !kp_addr_is_loopback(&addr);
 }
 
+/* What belongs to --bootstrap; its certificate lies where files of --tls-dir would. */
+static int check_bootstrap(struct kp_config *c, struct kp_err *err)
+{
+	if (!c->bootstrap) {
+		return c->token_file || c->bootstrap_ca
+			       ? kp_err_set(err, KP_INVALID_ARGUMENT,
+					 "`--token-file` and `--bootstrap-ca` go with `--bootstrap`")
+			       : 0;
+	}
+	if (!c->control || !c->state_dir || !c->token_file || !c->bootstrap_ca) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--bootstrap` needs `--control`, `--token-file`, `--bootstrap-ca` and `--state-dir`");
+	}
+	if (c->tls_dir) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--bootstrap` and `--tls-dir`: the certificate comes from one place");
+	}
+	if (!kp_str_starts(kp_str_c(c->bootstrap), KP_S("https://"))) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--bootstrap`: expected https://HOST:PORT, got `%s`", c->bootstrap);
+	}
+	return 0;
+}
+
 /* What belongs to --control, and that nothing of it travels in cleartext. */
 static int check_control(struct kp_config *c, struct kp_err *err)
 {
@@ -124,9 +157,9 @@ static int check_control(struct kp_config *c, struct kp_err *err)
 				c->own.p[i]);
 		}
 	}
-	if (!c->tls_dir && (is_remote(c->control) || is_remote(c->peer_listen))) {
+	if (!c->tls_dir && !c->bootstrap && (is_remote(c->control) || is_remote(c->peer_listen))) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"`--control` and `--peer-listen` need `--tls-dir` beyond loopback");
+			"`--control` and `--peer-listen` need `--tls-dir` or `--bootstrap` beyond loopback");
 	}
 	if (c->own.n && !c->peer_listen) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
@@ -170,7 +203,7 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 		return kp_err_set(
 			err, KP_INVALID_ARGUMENT, "`--tls-cert` and `--tls-key` go together");
 	}
-	if (check_control(&c, err)) {
+	if (check_bootstrap(&c, err) || check_control(&c, err)) {
 		return -1;
 	}
 	c.workers = c.workers ? c.workers : c.loops;

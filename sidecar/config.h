@@ -17,7 +17,9 @@ struct kp_config {
 	struct kp_strings own; /* "default/demo", "default/demo/0": with --control, the endpoints it
 				  speaks to */
 	const char *peer_listen, *advertise; /* NULL: none, as peer_listen */
-	const char *tls_dir;   /* tls.crt, tls.key, ca.crt for control and peers; NULL: cleartext */
+	const char *tls_dir; /* tls.crt, tls.key, ca.crt for control and peers; NULL: cleartext */
+	/* Instead of tls_dir: who signs a certificate, whose pod this is, and who is believed. */
+	const char *bootstrap, *token_file, *bootstrap_ca;
 	const char *state_dir; /* of the last good program; NULL: not kept */
 	const char *
 		cache_dir; /* of images of tokenizers; NULL: `tokenizers` in state_dir, if there is one */
