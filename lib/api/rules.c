@@ -74,3 +74,8 @@ bool kp_rule_address(const json_t *self)
 	kp_str s = kp_str_n(json_string_value(self), json_string_length(self));
 	return kp_is_ip(s) || (kp_has_dns_subdomain_shape(s) && !ends_in_number(s));
 }
+
+bool kp_rule_one_source(const json_t *self)
+{
+	return has(self, "template") + has(self, "workloadRef") + has(self, "endpoints") <= 1;
+}

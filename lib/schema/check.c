@@ -51,6 +51,9 @@ static kp_str iter_key(void *it)
 void kp_schema_unknown(
 	const struct kp_schema *s, json_t *v, const char *const *skip, struct kp_field_errors *errs)
 {
+	if (s && s->preserve) {
+		return;
+	}
 	for (size_t i = 0; i < json_array_size(v); i++) {
 		size_t mark = kp_field_push_index(errs, i);
 		kp_schema_unknown(s ? s->items : NULL, json_array_get(v, i), NULL, errs);

@@ -111,6 +111,9 @@ static int decode_value(const struct kp_schema *s, const struct kp_schema_prop *
 		return decode_list(s, v, a, at, (size_t *)(void *)count, err);
 	case KP_C_MAP:
 		return decode_map(v, a, at, (size_t *)(void *)count, err);
+	case KP_C_PRESENT:
+		*(bool *)at = true;
+		return 0;
 	case KP_C_NONE:
 		break;
 	}

@@ -22,15 +22,16 @@ enum kp_schema_list { KP_SCHEMA_ATOMIC, KP_SCHEMA_SET, KP_SCHEMA_MAP };
 
 /* Which C member a value is decoded into; sizes and offsets stand beside it. */
 enum kp_schema_c {
-	KP_C_NONE,   /* not decoded (the status) */
-	KP_C_STR,    /* kp_str; p NULL: absent */
-	KP_C_ENUM,   /* an enum as int, 1 + the index in `enums`; 0: absent */
-	KP_C_I32,    /* int32_t, and a bool at has_offset when it may be absent */
-	KP_C_I64,    /* int64_t, likewise */
-	KP_C_BOOL,   /* bool, likewise */
-	KP_C_STRUCT, /* a struct; a pointer to one when it may be absent */
-	KP_C_LIST,   /* const pointer, and a size_t at n_offset */
-	KP_C_MAP,    /* const struct kp_kv *, likewise */
+	KP_C_NONE,    /* not decoded (the status) */
+	KP_C_STR,     /* kp_str; p NULL: absent */
+	KP_C_ENUM,    /* an enum as int, 1 + the index in `enums`; 0: absent */
+	KP_C_I32,     /* int32_t, and a bool at has_offset when it may be absent */
+	KP_C_I64,     /* int64_t, likewise */
+	KP_C_BOOL,    /* bool, likewise */
+	KP_C_STRUCT,  /* a struct; a pointer to one when it may be absent */
+	KP_C_LIST,    /* const pointer, and a size_t at n_offset */
+	KP_C_MAP,     /* const struct kp_kv *, likewise */
+	KP_C_PRESENT, /* bool: it is there; what is in it is not decoded */
 };
 struct kp_kv {
 	kp_str key, value;
@@ -71,6 +72,7 @@ struct kp_schema {
 	enum kp_schema_list list;
 	const char *const *map_keys; /* list MAP, NULL-terminated */
 	bool nullable;
+	bool preserve; /* OBJECT: any members, which are left as they are */
 	bool has_minimum, has_maximum;
 	int64_t minimum, maximum;
 	int64_t min_length,
