@@ -1,6 +1,6 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json wire net rpc admin core schema kube api engine control token template parse prompt
+MODULES := base obs json wire net rpc admin core schema kube api inject engine control token template parse prompt
 
 DEPS_base     :=
 DEPS_obs      := base
@@ -13,15 +13,16 @@ DEPS_core     := json obs base
 DEPS_schema   := core json obs base
 DEPS_kube     := schema core net json obs base
 DEPS_api      := schema core json obs base
+DEPS_inject   := api schema core json obs base
 DEPS_engine   := schema core net wire json obs base
 DEPS_control  := api schema core rpc net wire json obs base
 DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
 DEPS_prompt   := template token schema core json obs base
-DEPS_operator := control api kube schema core admin rpc net wire json obs base
+DEPS_operator := control inject api kube schema core admin rpc net wire json obs base
 DEPS_sidecar  := parse prompt template token control engine api schema core admin rpc net wire json obs base
-DEPS_cli      := parse prompt template token api schema core net json obs base
+DEPS_cli      := parse prompt template token inject api schema core net json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
 LAYERS_sidecar  := control route flow api peer admin
