@@ -17,6 +17,9 @@ static const struct kp_cmdline_option options[] = {
 	{ "--watch-namespace", "NAME",
 		"only objects of this namespace, may be given several times (default: all)",
 		KP_OPTION_STRINGS, AT(watch_namespaces), 0, KP_STRINGS_MAX, NULL },
+	{ "--leader-elect", "",
+		"of several operators one leads, by a Lease in the operator's namespace; needs a cluster",
+		KP_OPTION_FLAG, AT(leader_elect), 0, 0, NULL },
 	{ "--control-listen", "HOST:PORT", "for the gateways (default 127.0.0.1:9443)",
 		KP_OPTION_STRING, AT(control_listen), 0, 0, NULL },
 	{ "--admin-listen", "HOST:PORT", "health, metrics, status (default 127.0.0.1:9091)",
@@ -68,6 +71,10 @@ int kp_operator_config_parse(
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"`--manifests` and `%s`: objects come from one place",
 			c.kubeconfig ? "--kubeconfig" : "--watch-namespace");
+	}
+	if (c.manifests && c.leader_elect) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--leader-elect`: with `--manifests` there is no Lease");
 	}
 	if (!c.id[0] || !c.namespace[0]) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: must not be empty",

@@ -9,6 +9,7 @@ struct kp_operator_config {
 	const char *manifests;              /* NULL: objects come from an API server */
 	const char *kubeconfig;             /* NULL: the pod's own */
 	struct kp_strings watch_namespaces; /* none: all */
+	bool leader_elect;                  /* only one of several operators leads, by a Lease */
 	const char *control_listen, *admin_listen;
 	const char *namespace; /* of manifests that name none */
 	const char *tls_dir;   /* tls.crt, tls.key, ca.crt; NULL: cleartext, on loopback only */

@@ -22,6 +22,9 @@ struct kp_operator {
 	struct kp_plan *plan;       /* the last that could be made; NULL: none yet */
 	struct kp_err plan_error;   /* why the newest could not be, code OK: it could */
 	struct kp_service *service;
+	struct kp_kube_lease *lease; /* NULL: it leads alone */
+	char identity[320];          /* in the Lease */
+	struct kp_gauge *leader;
 	struct kp_status_listener *listener;
 	struct kp_map since; /* of what is shown: since when it is so, see report.c */
 	uint64_t n_shown;
@@ -35,6 +38,14 @@ struct kp_operator {
 	struct kp_histogram *plan_seconds;
 	struct kp_gauge *endpoints[7]; /* by state, see report.c */
 };
+
+/* lead.c */
+void kp_operator_lead_start(struct kp_operator *o);
+bool kp_operator_leads(const struct kp_operator *o); /* surely, now */
+void kp_operator_epoch_raised(void *ctx, uint64_t epoch);
+
+/* operator.c: it leads from now on, or does not any more */
+void kp_operator_leader_changed(struct kp_operator *o);
 
 /* report.c */
 void kp_operator_report_init(struct kp_operator *o);

@@ -10,6 +10,7 @@
 
 #include "base/process.h"
 #include "base/version.h"
+#include "kube/lease.h"
 #include "operator/control/epoch.h"
 
 #include <stdio.h>
@@ -119,6 +120,12 @@ static void on_ended(void *ctx)
 	kp_loop_stop(o->loop);
 }
 
+static void on_released(void *ctx)
+{
+	struct kp_operator *o = ctx;
+	kp_service_end(o->service, on_ended);
+}
+
 static void on_signal(uv_poll_t *handle, int status, int events)
 {
 	struct kp_operator *o = handle->data;
@@ -132,7 +139,16 @@ static void on_signal(uv_poll_t *handle, int status, int events)
 	uv_poll_stop(handle);
 	on_show(&o->show); /* not ready from here on */
 	kp_timer_stop(o->loop, &o->replan);
-	kp_service_end(o->service, on_ended);
+	if (o->lease) { /* first, so that another can take over at once */
+		kp_kube_lease_release(o->lease, on_released, o);
+	} else {
+		kp_service_end(o->service, on_ended);
+	}
+}
+
+void kp_operator_leader_changed(struct kp_operator *o)
+{
+	show(o);
 }
 
 static int start_service(struct kp_operator *o, struct kp_err *err)
@@ -142,10 +158,12 @@ static int start_service(struct kp_operator *o, struct kp_err *err)
 		.state_dir = o->config.state_dir,
 		.id = o->config.id,
 		.metrics = o->metrics,
+		.raised = kp_operator_epoch_raised,
 		.changed = on_gateways,
 		.shown = show,
 		.ctx = o };
-	if (kp_epoch_start(o->config.state_dir, kp_wall_ns(), &opts.epoch, err) ||
+	if ((!o->config.leader_elect &&
+		    kp_epoch_start(o->config.state_dir, kp_wall_ns(), &opts.epoch, err)) ||
 		kp_service_create(o->loop, &opts, &o->service, err)) {
 		return -1;
 	}
@@ -198,6 +216,9 @@ static int start_parts(struct kp_operator *o, struct kp_err *err)
 		start_service(o, err)) {
 		return -1;
 	}
+	if (o->config.leader_elect) {
+		kp_operator_lead_start(o);
+	}
 	on_replan(&o->replan);
 	if (kp_status_listener_start(o->config.admin_listen, o->metrics, &o->listener, err)) {
 		return -1;
@@ -228,6 +249,9 @@ static void init_metrics(struct kp_operator *o)
 		kp_metrics_counter(o->metrics, "kelpie_operator_plans_total", help, &failed, 1);
 	o->plan_seconds = kp_metrics_histogram(o->metrics, "kelpie_operator_plan_seconds",
 		"Time that making a plan took.", plan_bounds, KP_LEN(plan_bounds), NULL, 0);
+	o->leader = kp_metrics_gauge(o->metrics, "kelpie_operator_leader",
+		"1 while this operator leads: it programs gateways.", NULL, 0);
+	kp_gauge_set(o->leader, !o->config.leader_elect);
 	kp_metrics_on_render(o->metrics, on_render, o->metrics);
 }
 
@@ -262,6 +286,7 @@ void kp_operator_destroy(struct kp_operator *o)
 	if (!o) {
 		return;
 	}
+	kp_kube_lease_destroy(o->lease);
 	kp_service_destroy(o->service);
 	kp_status_listener_stop(o->listener);
 	kp_files_destroy(o->files);

@@ -512,6 +512,7 @@ struct kp_status *kp_operator_report(struct kp_operator *o)
 	s->id = copy(&r, kp_str_c(o->config.id));
 	s->version = kp_str_c(kp_version());
 	s->epoch = r.programs->epoch;
+	s->leader = copy(&r, kp_service_leader(o->service));
 	s->started_ns = o->started_wall_ns;
 	s->not_ready = o->is_ending ? KP_S("the operator ends")
 		       : !o->plan   ? KP_S("there is no plan yet")

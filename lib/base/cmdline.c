@@ -77,6 +77,13 @@ static int set_option(
 		return set_number(o, value, at, err);
 	case KP_OPTION_CHOICE:
 		return set_choice(o, value, at, err);
+	case KP_OPTION_FLAG:
+		if (value) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"`%s`: takes no value, got `%s`", o->name, value);
+		}
+		*(bool *)at = true;
+		return 0;
 	}
 	KP_BUG_ON(true); /* a type that is none */
 	return -1;
@@ -112,10 +119,12 @@ int kp_cmdline_parse(
 			return kp_err_set(err, KP_INVALID_ARGUMENT,
 				"unknown option `%s` (see --help)", argv[i]);
 		}
-		if (eq < 0 && i + 1 == argc) {
+		bool is_alone = o->type == KP_OPTION_FLAG && eq < 0;
+		if (eq < 0 && i + 1 == argc && !is_alone) {
 			return kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: needs a value", o->name);
 		}
-		if (set_option(o, eq > 0 ? argv[i] + eq + 1 : argv[++i], config, err)) {
+		const char *value = eq > 0 ? argv[i] + eq + 1 : is_alone ? NULL : argv[++i];
+		if (set_option(o, value, config, err)) {
 			return -1;
 		}
 	}

@@ -11,6 +11,7 @@ enum kp_option_type {
 	KP_OPTION_STRINGS,    /* struct kp_strings: repeatable, at most `max` times */
 	KP_OPTION_U32,        /* uint32_t, min..max */
 	KP_OPTION_SECONDS,    /* int64_t nanoseconds; whole seconds are given, min..max */
+	KP_OPTION_FLAG,       /* bool: it is given; has no value (`value` is "") */
 	KP_OPTION_CHOICE,     /* an enum: the index of the word in `choices` */
 };
 

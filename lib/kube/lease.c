@@ -10,6 +10,8 @@
 #include "kube/write.h"
 #include "obs/log.h"
 
+#include <stdio.h>
+
 #define DURATION_NS (15 * KP_NS_PER_S)
 #define RENEW_NS    (10 * KP_NS_PER_S)
 #define RETRY_NS    (2 * KP_NS_PER_S)
@@ -27,6 +29,7 @@ struct kp_kube_lease {
 	int64_t observed_ns; /* since when it is so */
 	int64_t sent_ns, renewed_ns;
 	uint64_t term, next_term;
+	uint64_t number, next_number;
 	bool is_held, is_ending;
 	struct kp_err err;
 	void (*released)(void *ctx);
@@ -122,6 +125,7 @@ static void won(struct kp_kube_lease *l)
 	if (!l->is_held) {
 		l->is_held = true;
 		l->term = l->next_term;
+		l->number = l->next_number;
 		l->opts.acquired(l->opts.ctx, l->term);
 	}
 }
@@ -179,6 +183,27 @@ static uint64_t transitions_of(const struct kp_kube_lease *l)
 							       : 0;
 }
 
+static void keep_number(json_t *lease, const char *annotation, uint64_t number)
+{
+	json_t *meta = json_object_get(lease, "metadata"),
+	       *all = json_object_get(meta, "annotations");
+	char text[32];
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+	if (!json_is_object(all)) {
+		all = json_object();
+		json_object_set_new(meta, "annotations", all);
+	}
+	json_object_set_new(all, annotation, json_string(text));
+}
+
+/* A text that is no number counts for nothing. */
+static uint64_t number_of(const struct kp_kube_lease *l)
+{
+	uint64_t n;
+	return kp_str_u64(kp_kube_annotation(l->lease, l->opts.annotation), UINT64_MAX / 2, &n) ? n
+												: 0;
+}
+
 /* A copy of the Lease as it shall be. */
 static json_t *wanted(
 	struct kp_kube_lease *l, const char *holder, int64_t duration_ns, bool is_new_term)
@@ -205,6 +230,11 @@ static json_t *wanted(
 		set_text(spec, "acquireTime", now);
 		json_object_set_new(
 			spec, "leaseTransitions", json_integer((json_int_t)l->next_term));
+	}
+	if (l->opts.annotation) {
+		l->next_number =
+			is_new_term ? l->opts.next_number(l->opts.ctx, number_of(l)) : l->number;
+		keep_number(v, l->opts.annotation, l->next_number);
 	}
 	return v;
 }
@@ -391,6 +421,16 @@ bool kp_kube_lease_is_held(const struct kp_kube_lease *l)
 uint64_t kp_kube_lease_term(const struct kp_kube_lease *l)
 {
 	return l->term;
+}
+
+uint64_t kp_kube_lease_number(const struct kp_kube_lease *l)
+{
+	return l->number;
+}
+
+void kp_kube_lease_raise(struct kp_kube_lease *l, uint64_t number)
+{
+	l->number = KP_MAX(l->number, number);
 }
 
 kp_str kp_kube_lease_holder(const struct kp_kube_lease *l)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "control/epoch.h"
 #include "obs/log.h"
 
 #include <stdio.h>
@@ -62,6 +63,12 @@ int kp_epoch_start(const char *state_dir, int64_t wall_ns, uint64_t *ret, struct
 	}
 	*ret = epoch;
 	return 0;
+}
+
+uint64_t kp_epoch_of_term(uint64_t before, int64_t wall_ns)
+{
+	uint64_t now = (uint64_t)(KP_MAX(wall_ns, KP_NS_PER_MS) / KP_NS_PER_MS);
+	return before < kp_epoch_most(wall_ns) ? KP_MAX(now, before + 1) : now;
 }
 
 int64_t kp_epoch_wait_ns(uint64_t ours, uint64_t seen, uint64_t age_ms)

@@ -14,6 +14,10 @@ int kp_epoch_start(
 	const char *state_dir, int64_t wall_ns, uint64_t *ret, struct kp_err *err) KP_MUST_USE;
 int kp_epoch_keep(const char *state_dir, uint64_t epoch, struct kp_err *err) KP_MUST_USE;
 
+/* Of a new leader, `before` being the last epoch that the Lease kept, 0: none. One that no gateway would believe, being far
+   ahead of the clock, is somebody's mistake and does not count. Pure. */
+uint64_t kp_epoch_of_term(uint64_t before, int64_t wall_ns);
+
 /* A gateway that has seen `seen`, of an operator it heard of `age_ms` ago: how long this operator, of epoch
    `ours`, has to wait until it may program it. 0: now, with a higher epoch than `seen` if that is
    higher than ours. */

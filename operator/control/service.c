@@ -33,6 +33,8 @@ struct kp_service {
 	struct kp_defer look_around;
 	struct kp_service_metrics metrics;
 	struct kp_log_limit log_refused;
+	bool is_leader;
+	char leader[300];         /* of a standby: who leads; "": not known */
 	void (*ended)(void *ctx); /* not NULL: it is ending */
 };
 
@@ -174,6 +176,9 @@ static void raise_epoch(struct kp_service *s, uint64_t seen, kp_str gateway)
 	kp_programs_raise(&s->programs, epoch, kp_loop_now(s->loop), kp_wall_ns());
 	if (kp_epoch_keep(s->opts.state_dir, epoch, &err)) {
 		kp_log(KP_LOG_ERROR, "cannot keep the epoch", kp_f_err(&err));
+	}
+	if (s->opts.raised) {
+		s->opts.raised(s->opts.ctx, epoch);
 	}
 	kp_err_set(
 		&err, KP_ABORTED, "the operator has a new epoch, %llu", (unsigned long long)epoch);
@@ -472,6 +477,53 @@ static void on_tick(struct kp_timer *t)
 	kp_timer_start(s->loop, t, now + TICK_NS, on_tick);
 }
 
+/* --- who leads --- */
+
+static int say_standby(const struct kp_service *s, struct kp_err *err)
+{
+	return kp_err_set(err, KP_UNAVAILABLE, "operator `%s` is a standby; the leader %s%s%s",
+		s->opts.id, s->leader[0] ? "is `" : "is not known", s->leader,
+		s->leader[0] ? "`" : "");
+}
+
+kp_str kp_service_leader(const struct kp_service *s)
+{
+	return s->is_leader ? KP_S("") : kp_str_c(s->leader);
+}
+
+void kp_service_lead(struct kp_service *s, uint64_t epoch)
+{
+	int64_t now = kp_loop_now(s->loop);
+	KP_BUG_ON(s->is_leader); /* hence no stream has a record */
+	s->is_leader = true;
+	kp_gateways_fini(&s->gateways);
+	kp_gateways_init(&s->gateways, now);
+	kp_programs_raise(&s->programs, KP_MAX(epoch, s->programs.epoch + 1), now, kp_wall_ns());
+	s->opts.changed(s->opts.ctx);
+	shown(s);
+}
+
+void kp_service_stand_by(struct kp_service *s, kp_str leader)
+{
+	struct kp_err why;
+	bool was_leader = s->is_leader;
+	s->is_leader = false;
+	snprintf(s->leader, sizeof(s->leader), "%" KP_FMT, KP_ARG(leader));
+	say_standby(s, &why);
+	kp_list_each (link, &s->streams) {
+		struct stream *st = stream_of(link);
+		if (st->gateway) {
+			kp_gateway_lost(st->gateway, kp_loop_now(s->loop), kp_wall_ns());
+			st->gateway = NULL;
+		}
+		close_stream(st, &why);
+	}
+	if (was_leader) {
+		s->opts.changed(s->opts.ctx);
+	}
+	shown(s);
+}
+
 /* --- life --- */
 
 static int on_accept(void *ctx, struct kp_rpc_stream *rpc, const struct kp_rpc_peer *peer,
@@ -480,6 +532,9 @@ static int on_accept(void *ctx, struct kp_rpc_stream *rpc, const struct kp_rpc_p
 	struct kp_service *s = ctx;
 	if (s->ended) {
 		return kp_err_set(err, KP_UNAVAILABLE, "the operator ends");
+	}
+	if (!s->is_leader) {
+		return say_standby(s, err);
 	}
 	struct stream *st = kp_new(struct stream);
 	kp_str *names;
@@ -513,6 +568,7 @@ int kp_service_create(struct kp_loop *loop, const struct kp_service_opts *opts,
 	struct kp_service *s = kp_new(struct kp_service);
 	s->loop = loop;
 	s->opts = *opts;
+	s->is_leader = opts->epoch != 0;
 	kp_list_init(&s->streams);
 	kp_gateways_init(&s->gateways, kp_now_ns());
 	kp_programs_init(&s->programs, opts->epoch);

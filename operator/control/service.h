@@ -15,7 +15,9 @@ struct kp_service_opts {
 	const char *tls_dir;   /* NULL: cleartext, and only loopback addresses */
 	const char *state_dir; /* for the epoch; may be NULL */
 	const char *id;        /* the operator's */
-	uint64_t epoch;
+	uint64_t epoch;        /* 0: it is a standby until kp_service_lead */
+	/* The epoch was raised; may be NULL. */
+	void (*raised)(void *ctx, uint64_t epoch);
 	struct kp_metrics *metrics;
 	/* Who is there, or what they claim, may be different: plan again, then kp_service_publish. */
 	void (*changed)(void *ctx);
@@ -27,6 +29,12 @@ struct kp_service_opts {
 int kp_service_create(struct kp_loop *loop, const struct kp_service_opts *opts,
 	struct kp_service **ret, struct kp_err *err) KP_MUST_USE;
 int kp_service_port(const struct kp_service *s);
+/* It programs gateways from now on, with this epoch or the next above those that it had: what it knew of gateways when
+   it led before is forgotten. */
+void kp_service_lead(struct kp_service *s, uint64_t epoch);
+kp_str kp_service_leader(const struct kp_service *s); /* as a standby was told last; "" */
+/* It does not: streams end, and are refused, with UNAVAILABLE and where the leader is ("", not known). */
+void kp_service_stand_by(struct kp_service *s, kp_str leader);
 /* Tells the gateways that the operator goes, and calls done when they are gone, a second later at most. */
 void kp_service_end(struct kp_service *s, void (*done)(void *ctx));
 void kp_service_destroy(struct kp_service *s); /* not in a callback; NULL is fine */

@@ -387,6 +387,11 @@ void kp_cluster_destroy(struct kp_cluster *c)
 	kp_mem_free(c);
 }
 
+struct kp_kube *kp_cluster_kube(const struct kp_cluster *c)
+{
+	return c->kube;
+}
+
 const char *kp_cluster_server(const struct kp_cluster *c)
 {
 	return c->config->server;

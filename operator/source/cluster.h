@@ -7,6 +7,7 @@
 
 #include "api/manifest.h"
 #include "base/cmdline.h"
+#include "kube/client.h"
 #include "net/loop.h"
 #include "obs/metrics.h"
 
@@ -32,6 +33,7 @@ int kp_cluster_create(struct kp_loop *loop, const struct kp_cluster_opts *opts,
 	struct kp_cluster **ret, struct kp_err *err) KP_MUST_USE;
 void kp_cluster_destroy(struct kp_cluster *c); /* NULL is fine */
 
+struct kp_kube *kp_cluster_kube(const struct kp_cluster *c);
 const char *kp_cluster_server(const struct kp_cluster *c); /* "https://10.0.0.1:443" */
 bool kp_cluster_is_synced(const struct kp_cluster *c);     /* everything was listed once */
 /* What is left out, and what cannot be watched, a line each, and how many; "" and 0: nothing. */

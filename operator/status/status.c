@@ -260,6 +260,7 @@ void kp_status_json(const struct kp_status *s, kp_str resource_version, struct k
 	put_str(out, "version", s->version);
 	key(out, "epoch");
 	kp_buf_printf(out, "\"%llu\"", (unsigned long long)s->epoch);
+	put_str(out, "leader", s->leader);
 	put_time(out, "startTime", s->started_ns);
 	put_bool(out, "ready", s->not_ready.n == 0);
 	put_str(out, "reason", s->not_ready);

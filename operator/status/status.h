@@ -87,6 +87,7 @@ struct kp_status {
 	kp_str id;              /* the operator's */
 	kp_str version;
 	uint64_t epoch;
+	kp_str leader; /* of a standby: where the leader is; "" */
 	int64_t started_ns;
 	kp_str not_ready; /* why /readyz says no, "" when it says yes */
 	kp_str manifests_path;

@@ -8,6 +8,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import rig  # noqa: E402
+from cluster import install  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +24,11 @@ def cluster(tmp_path_factory):
     made = rig.Cluster(folder)
     yield made
     made.down()
+
+
+@pytest.fixture
+def crds(cluster):
+    install(cluster)
 
 
 @pytest.fixture

@@ -11,22 +11,10 @@ import rig
 
 sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
 import fakes  # noqa: E402
+from cluster import GROUPS, PLURALS, Operator, install, path_of, put, uninstall  # noqa: E402
 from fakes import ENGINE, POOL, programs, wait_until  # noqa: E402
 
 pytestmark = pytest.mark.kube
-GROUPS = {"InferencePool": "inference.networking.k8s.io/v1", "InferenceEngine": "kelpie.dev/v1alpha1"}
-PLURALS = {"InferencePool": "inferencepools", "InferenceEngine": "inferenceengines"}
-
-
-class Operator(programs.Operator):
-    def __init__(self, kubeconfig, *options):
-        argv = [programs.BUILD / "bin/kelpie-operator", "--kubeconfig", kubeconfig, "--control-listen", "127.0.0.1:0"]
-        programs.Service.__init__(self, "operator", [*argv, "--admin-listen", "127.0.0.1:0", "--log-format", "json", *options])
-        self.port = int(self.wait_for(r'"msg":"control listening".*?"port":(\d+)')[1])
-        self.admin = int(self.wait_for(r'"msg":"admin listening","port":(\d+)')[1])
-
-    def errors(self):
-        return self.told()["manifests"].get("errors", [])
 
 
 @pytest.fixture
@@ -55,26 +43,6 @@ def join(run):
         gateway.close()
 
 
-def kubectl(cluster, *words):
-    subprocess.run([rig.BINARIES / "kubectl", "--kubeconfig", cluster.admin, *words], check=True, stdout=sys.stderr)
-
-
-@pytest.fixture
-def crds(cluster):
-    for file in sorted((rig.ROOT / "crds").glob("*.yaml")):
-        kubectl(cluster, "apply", "--server-side", "-f", file)
-    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
-
-
-def path_of(ns, kind, name=""):
-    return f"/apis/{GROUPS[kind]}/namespaces/{ns.name}/{PLURALS[kind]}/{name}".rstrip("/")
-
-
-def put(ns, *objects):
-    for o in objects:
-        ns.cluster.ask("POST", path_of(ns, o["kind"]), o)
-
-
 def change(ns, kind, name, spec):
     ns.cluster.ask("PATCH", path_of(ns, kind, name), {"spec": spec}, "application/merge-patch+json")
 
@@ -83,14 +51,15 @@ def names(gateway, kind=ENGINE):
     return sorted(key.split("/")[1] for (k, key) in gateway.items if k == kind)
 
 
-def test_a_cluster_without_its_kinds(cluster, run, request):
+def test_a_cluster_without_its_kinds(cluster, run):
     """It starts, says what it waits for, and goes on by itself."""
+    uninstall(cluster)
     operator = run()
     wait_until(lambda: len(operator.errors()) == 2, "both kinds named")
     assert all("is its CustomResourceDefinition installed?" in line for line in operator.errors())
     assert operator.ask("/readyz")[0] == 503
     assert operator.told()["operator"]["reason"] == "the objects of the cluster are not known yet"
-    request.getfixturevalue("crds")
+    install(cluster)
     operator.wait_ready()
     wait_until(lambda: operator.errors() == [], "nothing wrong any more")
     assert operator.told().get("engines", []) == []

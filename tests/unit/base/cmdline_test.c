@@ -15,6 +15,7 @@ struct config {
 	uint32_t loops;
 	int64_t timeout_ns;
 	enum colour colour;
+	bool loud;
 };
 
 static const char *const colours[] = { "red", "green", NULL };
@@ -26,6 +27,7 @@ static const struct kp_cmdline_option options[] = {
 	{ "--timeout", "SECONDS", "timeout", KP_OPTION_SECONDS, AT(timeout_ns), 0, 3600, NULL },
 	{ "--colour", "COLOUR", "red (default) or green", KP_OPTION_CHOICE, AT(colour), 0, 0,
 		colours },
+	{ "--loud", "", "is loud", KP_OPTION_FLAG, AT(loud), 0, 0, NULL },
 };
 
 static void version(struct kp_buf *out)
@@ -72,6 +74,11 @@ static void test_values(void **state)
 	assert_int_equal(
 		parse(ARGS("--path", "--loops"), &c, &err), 0); /* a value like any other */
 	assert_string_equal(c.path, "--loops");
+	assert_false(c.loud);
+	assert_int_equal(parse(ARGS("--loud", "--loops", "2"), &c, &err), 0);
+	assert_int_equal(c.loops, 2);
+	assert_true(c.loud);
+	assert_int_equal(parse(ARGS("--loud"), &c, &err), 0); /* also as the last one */
 }
 
 static void test_complaints(void **state)
@@ -96,6 +103,7 @@ static void test_complaints(void **state)
 			"`--timeout`: expected a whole number from 0 to 3600, got `1.5`" },
 		{ { "p", "--colour=blue" },
 			"`--colour`: unknown value `blue` (red (default) or green)" },
+		{ { "p", "--loud=yes" }, "`--loud`: takes no value, got `yes`" },
 	};
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
 		struct config c = { 0 };

@@ -179,6 +179,20 @@ static void test_epoch_wait(void **state)
 	assert_int_equal(kp_epoch_wait_ns(10, UINT64_MAX, UINT64_MAX), 0);
 }
 
+static void test_epoch_of_term(void **state)
+{
+	(void)state;
+	uint64_t year = UINT64_C(365) * 86400000;
+	assert_int_equal(kp_epoch_of_term(0, 5 * KP_NS_PER_S), 5000);
+	assert_int_equal(kp_epoch_of_term(4999, 5 * KP_NS_PER_S), 5000);
+	assert_int_equal(
+		kp_epoch_of_term(5000, 5 * KP_NS_PER_S), 5001); /* a clock that is behind */
+	assert_int_equal(kp_epoch_of_term(9000, -1), 9001);
+	assert_int_equal(kp_epoch_of_term(5000 + year - 1, 5 * KP_NS_PER_S), 5000 + year);
+	assert_int_equal(kp_epoch_of_term(5000 + year, 5 * KP_NS_PER_S), 5000); /* nobody's */
+	assert_int_equal(kp_epoch_of_term(UINT64_MAX, 5 * KP_NS_PER_S), 5000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +202,7 @@ int main(void)
 		cmocka_unit_test(test_namespaces),
 		cmocka_unit_test(test_epoch),
 		cmocka_unit_test(test_epoch_wait),
+		cmocka_unit_test(test_epoch_of_term),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,115 @@
+"""Several kelpie-operators on one API server: one leads, the others say where it is, and epochs only grow."""
+
+import signal
+import time
+
+import grpc
+import pytest
+import rig
+from cluster import Operator, put
+from fakes import Gateway, programs, wait_until
+
+pytestmark = pytest.mark.kube
+
+
+def lease(ns):
+    return ns.cluster.ask("GET", f"/apis/coordination.k8s.io/v1/namespaces/{ns.name}/leases/kelpie-operator")
+
+
+@pytest.fixture
+def operator(cluster, ns, crds):
+    running = []
+
+    def make(id):
+        env = {"POD_NAMESPACE": ns.name, "POD_IP": "127.0.0.1"}
+        running.append(Operator(cluster.admin, "--leader-elect", "--id", id, "--watch-namespace", ns.name, env=env))
+        return running[-1]
+
+    yield make
+    for o in running:
+        o.signal(signal.SIGCONT)
+        o.stop()
+
+
+def leads(o):
+    return o.metric("kelpie_operator_leader") == 1
+
+
+def join(o, ns):
+    return Gateway(f"127.0.0.1:{o.port}", ns=ns.name)
+
+
+def epoch(ns):
+    return int(lease(ns)["metadata"]["annotations"]["kelpie.dev/epoch"])
+
+
+def test_one_leads_and_the_others_say_where_it_is(operator, ns):
+    put(ns, programs.pool(), programs.engine("e", 1))
+    a = operator("a")
+    wait_until(lambda: leads(a), "a leads")
+    b = operator("b")
+    b.wait_ready()
+    wait_until(lambda: b.told()["operator"].get("leader") == f"127.0.0.1:{a.port}", "b knows a")
+    assert not leads(b)
+    at_b = join(b, ns)
+    at_b.wait_end(grpc.StatusCode.UNAVAILABLE, f"operator `b` is a standby; the leader is `127.0.0.1:{a.port}`")
+    at_a = join(a, ns)
+    at_a.wait_programs(1)
+    first = at_a.welcome.epoch
+    assert first == epoch(ns)
+    a.stop()  # it gives the Lease up
+    at_a.wait_end(grpc.StatusCode.UNAVAILABLE)
+    wait_until(lambda: leads(b), "b leads", timeout=5)
+    again = Gateway(f"127.0.0.1:{b.port}", ns=ns.name, items=at_a.items, revision=at_a.revision)
+    again.wait_programs(1)
+    assert again.welcome.epoch == epoch(ns) > first
+    assert not again.programs[0].upsert and not again.programs[0].remove  # its content is the same: a number
+    again.close()
+    at_a.close()
+    at_b.close()
+
+
+def test_a_leader_that_freezes_does_not_lead_when_it_goes_on(operator, ns):
+    put(ns, programs.pool(), programs.engine("e", 1))
+    a = operator("a")
+    wait_until(lambda: leads(a), "a leads")
+    b = operator("b")
+    gateway = join(a, ns)
+    gateway.wait_programs(1)
+    a.signal(signal.SIGSTOP)
+    wait_until(lambda: leads(b), "b leads", timeout=40)
+    later = join(b, ns)
+    later.wait_programs(1)
+    put(ns, programs.engine("f", 2, model="g"))
+    a.signal(signal.SIGCONT)
+    gateway.wait_end(grpc.StatusCode.UNAVAILABLE, "is a standby")
+    assert len(gateway.programs) == 1  # the engine that came meanwhile was told by b alone
+    later.wait(lambda: len(later.items) >= 4, "the new engine")
+    wait_until(lambda: a.told()["operator"].get("leader") == f"127.0.0.1:{b.port}", "a knows b")
+    later.close()
+    gateway.close()
+
+
+def test_epochs_grow_though_the_lease_is_deleted_or_its_number_is_wrong(operator, ns):
+    a = operator("a")
+    wait_until(lambda: leads(a), "a leads")
+    first = epoch(ns)
+    a.stop()
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{ns.name}/leases/kelpie-operator"
+    kept = first + 3_600_000  # a leader whose clock was an hour ahead
+    ns.cluster.ask("PATCH", path, {"metadata": {"annotations": {"kelpie.dev/epoch": str(kept)}}}, "application/merge-patch+json")
+    b = operator("b")
+    wait_until(lambda: leads(b), "b leads")
+    assert epoch(ns) == kept + 1
+    time.sleep(3)  # renewed
+    assert epoch(ns) == kept + 1
+    b.stop()
+    ns.cluster.ask("DELETE", path)
+    c = operator("c")
+    wait_until(lambda: leads(c), "c leads")
+    assert first < epoch(ns) < kept  # the clocks alone
+    c.stop()
+    ns.cluster.ask("PATCH", path, {"metadata": {"annotations": {"kelpie.dev/epoch": str(2**62)}}}, "application/merge-patch+json")
+    d = operator("d")
+    wait_until(lambda: leads(d), "d leads")
+    assert first < epoch(ns) < kept
