@@ -29,8 +29,8 @@ static void on_acquired(void *ctx, uint64_t term)
 /* "kelpie-operator-7d_10.0.0.7:9090_81f3" */
 static kp_str address_of(kp_str holder)
 {
-	kp_str rest = kp_str_sub(
-		holder, 0, (size_t)KP_MAX(kp_str_rfind_char(holder, '_'), (ptrdiff_t)0));
+	kp_str rest =
+		kp_str_sub(holder, 0, (size_t)KP_MAX(kp_str_rfind_char(holder, '_'), (ptrdiff_t)0));
 	return kp_str_skip(rest, (size_t)(kp_str_rfind_char(rest, '_') + 1));
 }
 
@@ -63,8 +63,8 @@ static void set_identity(struct kp_operator *o)
 	const char *ip = getenv("POD_IP");
 	kp_str listen = kp_str_c(o->config.control_listen);
 	kp_str host = ip ? kp_str_c(ip)
-			 : kp_str_sub(listen, 0, (size_t)KP_MAX(kp_str_rfind_char(listen, ':'),
-							 (ptrdiff_t)0));
+			 : kp_str_sub(listen, 0,
+				   (size_t)KP_MAX(kp_str_rfind_char(listen, ':'), (ptrdiff_t)0));
 	bool is_ipv6 = ip && kp_str_find_char(host, ':') >= 0;
 	struct kp_rng rng;
 	kp_rng_seed(&rng, (uint64_t)kp_wall_ns() ^ (uint64_t)kp_now_ns() << 20);

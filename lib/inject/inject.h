@@ -52,8 +52,8 @@ kp_str kp_inject_engine_name(const json_t *pod);
    reference). -1: refused; err says what is wrong and what would help: INVALID_ARGUMENT for what the pod asks for,
    FAILED_PRECONDITION for what the cluster lacks. A pod that does not opt in, and a static pod's mirror, comes back as it is. */
 int kp_inject_pod(const json_t *pod, const struct kp_inject_engine *engine,
-	const struct kp_inject_settings *settings, struct kp_arena *a, struct kp_inject_notes *notes,
-	json_t **ret, struct kp_err *err) KP_MUST_USE;
+	const struct kp_inject_settings *settings, struct kp_arena *a,
+	struct kp_inject_notes *notes, json_t **ret, struct kp_err *err) KP_MUST_USE;
 
 /* Which container of the pod is the engine: the one that the annotation `kelpie.dev/engine-container` names, else `named`
    (spec.engine.container, p NULL: none), else the only one, else the only one that asks for an accelerator, else that of

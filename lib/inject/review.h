@@ -7,7 +7,8 @@
 #include "inject/inject.h"
 
 enum {
-	KP_REVIEW_MAX_BYTES = 8 << 20, /* of a request's body; an API server takes objects of 3 MiB */
+	KP_REVIEW_MAX_BYTES =
+		8 << 20, /* of a request's body; an API server takes objects of 3 MiB */
 	KP_REVIEW_MAX_ANSWER = 16 << 20
 };
 
