@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ANSWER_MAX = 1 << 30, IDS_MAX = 64 << 20, SCRATCH = 4 << 20 };
+enum { ANSWER_MAX = 1 << 30, IDS_MAX = 64 << 20, SCRATCH = 4 << 20, TEMPLATE_MEMORY = 256 << 20 };
 static const struct kp_doc_limits limits = {
 	.max_bytes = ANSWER_MAX, .max_nodes = 64 << 20, .max_depth = 8, .max_docs = 1
 };
@@ -128,7 +128,7 @@ static int render_here(struct kp_cli *cli, struct kp_turn *t, json_t **ret, stru
 	t->model = kp_str_c(cli->path);
 	if (kp_text_stack_from_path(cli->path, &opts, &model, err) ||
 		(source.p && !kp_text_stack_has(model, source) &&
-			kp_text_stack_with_template(model, source, &own, err))) {
+			kp_text_stack_with_template(model, source, TEMPLATE_MEMORY, &own, err))) {
 		return -1;
 	}
 	struct kp_token_scratch *scratch = kp_token_scratch_create(SCRATCH);

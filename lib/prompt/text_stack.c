@@ -112,16 +112,22 @@ static uint64_t hash(kp_str s)
 	return kp_siphash(s.p, s.n, (const uint8_t[16]){ 1 });
 }
 
+/* Once its template is there, or none. */
+static void set_facts(struct kp_text_stack *s, kp_str source)
+{
+	if (s->chat) {
+		probe(s, s->chat, &s->shape);
+	}
+	s->fingerprint = s->info->fingerprint ^ hash(source) ^ (uint64_t)s->policy_kind << 32;
+}
+
 /* source: of the default template, empty: none. */
 static int set_default(struct kp_text_stack *s, kp_str source, struct kp_err *err)
 {
 	if (source.n && kp_template_compile(source, &s->chat, err)) {
 		return kp_err_wrap(err, "chat template");
 	}
-	if (s->chat) {
-		probe(s, s->chat, &s->shape);
-	}
-	s->fingerprint = s->info->fingerprint ^ hash(source) ^ (uint64_t)s->policy_kind << 32;
+	set_facts(s, source);
 	return 0;
 }
 
@@ -218,11 +224,24 @@ int kp_text_stack_from_path(const char *path, const struct kp_text_options *opts
 	return kp_text_stack_from_tokenizer(t, &files, opts, ret, err);
 }
 
-int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,
+int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source, size_t max_memory,
 	struct kp_text_stack **ret, struct kp_err *err)
 {
+	if (kp_str_find_char(source, '{') < 0) { /* somebody meant a name, or nothing */
+		return source.n ? kp_err_param(err, "chat_template",
+					  "`chat_template`: the model has no template `%" KP_FMT
+					  "`, and a template's source has a `{`",
+					  KP_ARG(kp_str_sub(source, 0, 80)))
+				: kp_err_param(err, "chat_template",
+					  "`chat_template`: an empty template");
+	}
 	struct kp_text_stack *s = stack_new(kp_tokenizer_ref(of->tokenizer), of->policy_kind);
-	if (set_default(s, source, err) || make_policy(s, of, err)) {
+	if (kp_template_compile_within(source, max_memory, &s->chat, err)) {
+		kp_text_stack_unref(s);
+		return kp_err_wrap(err, "chat template");
+	}
+	set_facts(s, source);
+	if (make_policy(s, of, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}

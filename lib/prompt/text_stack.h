@@ -49,8 +49,9 @@ int kp_text_stack_from_path(const char *path, const struct kp_text_options *opts
 int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_files *files,
 	const struct kp_text_options *opts, struct kp_text_stack **ret,
 	struct kp_err *err) KP_MUST_USE;
-/* The same model with another chat template. Up to a second of computing for a bad one; errors as kp_template_compile. Any thread. */
-int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source,
+/* The same model with another chat template. Up to a second of computing for a bad one, at most max_memory bytes
+   for it; errors as kp_template_compile. Any thread. */
+int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source, size_t max_memory,
 	struct kp_text_stack **ret, struct kp_err *err) KP_MUST_USE;
 struct kp_text_stack *kp_text_stack_ref(struct kp_text_stack *s);
 void kp_text_stack_unref(struct kp_text_stack *s); /* any thread; NULL is fine */

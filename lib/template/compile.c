@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-enum { MAX_SOURCE = 1 << 20, MAX_TREE = 512 << 20, MAX_SCRATCH = 256 << 20 };
+enum { MAX_SOURCE = 1 << 20, MAX_MEMORY = 256 << 20 };
 
 /* One "\n" for "\r\n" and "\r"; the last line's end is dropped. */
 static int normalize(struct kp_arena *a, kp_str s, kp_str *ret, struct kp_err *err)
@@ -13,7 +13,7 @@ static int normalize(struct kp_arena *a, kp_str s, kp_str *ret, struct kp_err *e
 	char *p = kp_arena_alloc(a, s.n + 1);
 	size_t n = 0;
 	if (!p) {
-		return kp_arena_full(err, "template");
+		return kp_tpl_compile_full(err, 1);
 	}
 	for (size_t i = 0; i < s.n; i++) {
 		if (s.p[i] == '\r') {
@@ -45,6 +45,12 @@ static int compile(
 
 int kp_template_compile(kp_str source, struct kp_template **ret, struct kp_err *err)
 {
+	return kp_template_compile_within(source, MAX_MEMORY, ret, err);
+}
+
+int kp_template_compile_within(
+	kp_str source, size_t max_memory, struct kp_template **ret, struct kp_err *err)
+{
 	if (source.n > MAX_SOURCE) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"compile template: %zu bytes, more than %d", source.n, MAX_SOURCE);
@@ -53,10 +59,10 @@ int kp_template_compile(kp_str source, struct kp_template **ret, struct kp_err *
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"compile template: byte %zu is not UTF-8", kp_utf8_valid_prefix(source));
 	}
-	struct kp_arena *a = kp_arena_create(MAX_TREE);
+	struct kp_arena *a = kp_arena_create(max_memory / 2);
 	struct kp_template *t = kp_arena_new(a, struct kp_template);
 	t->a = a;
-	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(MAX_SCRATCH);
+	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(max_memory / 2);
 	if (compile(t, scratch, source, err)) {
 		kp_template_destroy(t);
 		return -1;

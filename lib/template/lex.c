@@ -32,6 +32,12 @@ int kp_tpl_compile_fail(struct kp_err *err, uint32_t line, const char *fmt, ...)
 	return kp_err_wrap(err, "compile template: line %u", line);
 }
 
+int kp_tpl_compile_full(struct kp_err *err, uint32_t line)
+{
+	return kp_tpl_compile_fail(
+		err, line, "it takes more memory to compile than it may (docs/templates.md)");
+}
+
 const char *kp_tok_name(enum kp_tok t)
 {
 	static const char *const names[] = { "end of template", "text", "begin of print statement",
@@ -49,7 +55,7 @@ static int emit(struct lexer *x, enum kp_tok type, uint32_t line, kp_str s)
 		struct kp_token *p =
 			kp_arena_grow(x->a, x->out, x->cap * sizeof(*p), cap * sizeof(*p));
 		if (!p) {
-			return kp_arena_full(x->err, "template tokens");
+			return kp_tpl_compile_full(x->err, line);
 		}
 		x->out = p;
 		x->cap = cap;
@@ -293,7 +299,7 @@ static int lex_string(struct lexer *x)
 		}
 		if (kp_buf_finish(&b, "string", x->err) ||
 			kp_arena_dup(x->a, kp_buf_str(&b), &s, x->err)) {
-			return -1;
+			return kp_tpl_compile_full(x->err, x->line);
 		}
 	}
 	if (emit(x, KP_TOK_STRING, x->line, s)) {
@@ -374,7 +380,7 @@ static int lex_number(struct lexer *x)
 	if (kp_str_find_char(s, '_') >= 0) {
 		char *p = kp_arena_alloc(x->a, s.n);
 		if (!p) {
-			return kp_arena_full(x->err, "number");
+			return kp_tpl_compile_full(x->err, x->line);
 		}
 		size_t n = 0;
 		for (size_t i = 0; i < s.n; i++) {

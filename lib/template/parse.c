@@ -11,7 +11,7 @@ struct kp_node *kp_parse_node(struct kp_parser *p, enum kp_op op, uint32_t line)
 {
 	struct kp_node *n = kp_arena_calloc(p->a, 1, sizeof(*n));
 	if (!n) {
-		kp_arena_full(p->err, "template");
+		kp_parse_full(p);
 		return NULL;
 	}
 	n->op = (uint8_t)op;
@@ -38,7 +38,7 @@ int kp_parse_push(struct kp_parser *p, struct kp_node ***items, uint32_t *n, uin
 		struct kp_node **grown =
 			kp_arena_grow(p->a, *items, *cap * sizeof(*grown), want * sizeof(*grown));
 		if (!grown) {
-			return kp_arena_full(p->err, "template");
+			return kp_parse_full(p);
 		}
 		*items = grown;
 		*cap = want;
@@ -96,7 +96,7 @@ static int grow_names(struct kp_parser *p)
 		kp_arena_grow(p->a, t->names, t->n_names * sizeof(*names), cap * sizeof(*names));
 	uint32_t *slots = kp_arena_calloc(p->scratch, n_slots, sizeof(*slots));
 	if (!names || !slots) {
-		return kp_arena_full(p->err, "template");
+		return kp_parse_full(p);
 	}
 	t->names = names;
 	p->n_names_cap = cap;
@@ -127,7 +127,7 @@ int kp_parse_intern(struct kp_parser *p, kp_str s, bool mentioned, bool literal,
 		*n = (struct kp_tpl_name){ .s = s };
 		bool in_source = s.n && s.p >= t->source.p && s.p < t->source.p + t->source.n;
 		if (!in_source && kp_arena_dup(p->a, s, &n->s, p->err)) {
-			return -1;
+			return kp_parse_full(p);
 		}
 		p->name_slots[at] = ++t->n_names;
 	}
@@ -198,7 +198,7 @@ struct kp_node *kp_parse_clone(struct kp_parser *p, const struct kp_node *target
 	n->items = target->n ? kp_arena_calloc(p->a, target->n, sizeof(*n->items)) : NULL;
 	for (uint32_t i = 0; i < target->n; i++) {
 		if (!n->items || !(n->items[i] = kp_parse_clone(p, target->items[i]))) {
-			kp_arena_full(p->err, "template");
+			kp_parse_full(p);
 			return NULL;
 		}
 	}
@@ -276,7 +276,7 @@ static struct kp_node *parse_for(struct kp_parser *p, uint32_t line)
 	n->b = n->items ? kp_parse_tuple(p, false, false, KP_TUPLE_END_RECURSIVE, false, false)
 			: NULL;
 	if (!n->b) {
-		return n->items ? NULL : (kp_arena_full(p->err, "template"), NULL);
+		return n->items ? NULL : (kp_parse_full(p), NULL);
 	}
 	if (kp_parse_skip_name(p, "if")) {
 		n->items[1] = kp_parse_expression(p, true);
@@ -409,7 +409,7 @@ static struct kp_node *function_node(struct kp_parser *p, enum kp_op op, uint32_
 {
 	struct kp_node *n = kp_parse_node(p, op, line);
 	if (n && !(n->sig = kp_arena_calloc(p->a, 1, sizeof(*n->sig)))) {
-		kp_arena_full(p->err, "template");
+		kp_parse_full(p);
 		return NULL;
 	}
 	return n;

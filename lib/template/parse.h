@@ -50,6 +50,8 @@ struct kp_token {
 const char *kp_tok_name(enum kp_tok t);
 /* "compile template: line L: ..." */
 int kp_tpl_compile_fail(struct kp_err *err, uint32_t line, const char *fmt, ...) KP_PRINTF(3, 4);
+/* The memory that compiling may take is used up there. */
+int kp_tpl_compile_full(struct kp_err *err, uint32_t line);
 /* Normalized source in, tokens out (both in a). The last one is EOF. */
 int kp_tpl_lex(struct kp_arena *a, kp_str source, struct kp_token **ret, uint32_t *ret_n,
 	struct kp_err *err) KP_MUST_USE;
@@ -66,13 +68,17 @@ struct kp_parser {
 	struct kp_arena *scratch;
 	uint32_t loop_depth; /* loops of the function being parsed: break and continue */
 };
-enum { KP_TPL_MAX_NESTING = 200, KP_TPL_MAX_HEIGHT = 400 };
+enum { KP_TPL_MAX_NESTING = 200, KP_TPL_MAX_HEIGHT = 400, KP_TPL_MAX_KEYWORDS = 1000 };
 /* All give NULL (or -1) with p->err set. */
 struct kp_node *kp_parse_node(struct kp_parser *p, enum kp_op op, uint32_t line);
 int kp_parse_height(struct kp_parser *p, struct kp_node *n, const struct kp_node *child);
 int kp_parse_expect(struct kp_parser *p, enum kp_tok t);
 bool kp_parse_is_name(const struct kp_parser *p, const char *name);
 bool kp_parse_skip_name(struct kp_parser *p, const char *name);
+static inline int kp_parse_full(struct kp_parser *p)
+{
+	return kp_tpl_compile_full(p->err, p->tok->line);
+}
 int kp_parse_unexpected(struct kp_parser *p, const char *expected);
 int kp_parse_intern(struct kp_parser *p, kp_str s, bool mentioned, bool literal, kp_str *ret);
 int kp_parse_push(struct kp_parser *p, struct kp_node ***items, uint32_t *n, uint32_t *cap,

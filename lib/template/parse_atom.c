@@ -166,17 +166,22 @@ static struct kp_node *parse_string(struct kp_parser *p)
 {
 	kp_str s = p->tok->s;
 	uint32_t line = p->tok->line;
-	p->tok++;
-	while (kp_parse_is(p, KP_TOK_STRING)) {
-		char *both = kp_arena_alloc(p->scratch, s.n + p->tok->s.n);
-		if (!both) {
-			kp_arena_full(p->err, "string");
+	size_t bytes = 0;
+	const struct kp_token *first = p->tok;
+	for (; kp_parse_is(p, KP_TOK_STRING); p->tok++) {
+		bytes += p->tok->s.n;
+	}
+	if (p->tok > first + 1) {
+		char *all = kp_arena_alloc(p->scratch, bytes), *at = all;
+		if (!all) {
+			kp_parse_full(p);
 			return NULL;
 		}
-		memcpy(both, s.n ? s.p : "", s.n);
-		memcpy(both + s.n, p->tok->s.n ? p->tok->s.p : "", p->tok->s.n);
-		s = kp_str_n(both, s.n + p->tok->s.n);
-		p->tok++;
+		for (const struct kp_token *t = first; t < p->tok; t++) {
+			memcpy(at, t->s.n ? t->s.p : "", t->s.n);
+			at += t->s.n;
+		}
+		s = kp_str_n(all, bytes);
 	}
 	struct kp_node *n = kp_parse_node(p, KP_OP_CONST, line);
 	if (!n || kp_parse_intern(p, s, false, true, &s)) {

@@ -127,15 +127,24 @@ static struct kp_node *parse_compare(struct kp_parser *p)
 	uint32_t line = p->tok->line;
 	struct kp_node *first = parse_math1(p);
 	uint8_t op, *ops = NULL;
+	size_t cap = 0;
 	struct kp_parse_list l = { 0 };
 	while (first && compare_op(p, &op)) {
 		if (!l.node && (!(l.node = kp_parse_node(p, KP_OP_COMPARE, line)) ||
 				       kp_parse_list_add(p, &l, first))) {
 			return NULL;
 		}
-		ops = kp_arena_grow(p->a, ops, l.node->n_ops, (size_t)l.node->n_ops + 1);
-		if (!ops || l.node->n_ops == UINT16_MAX) {
-			kp_arena_full(p->err, "template");
+		if (l.node->n_ops == cap) {
+			ops = kp_arena_grow(p->a, ops, cap, 2 * cap + 8);
+			cap = 2 * cap + 8;
+		}
+		if (!ops) {
+			kp_parse_full(p);
+			return NULL;
+		}
+		if (l.node->n_ops == UINT16_MAX) {
+			kp_tpl_compile_fail(
+				p->err, line, "more than %d comparisons in a chain", UINT16_MAX);
 			return NULL;
 		}
 		ops[l.node->n_ops++] = op;

@@ -25,11 +25,15 @@ static int parse_keyword(struct kp_parser *p, struct kp_tpl_call *c, uint32_t ca
 	if (!v || kp_parse_push(p, &c->kw_values, &n, &cap[1], v)) {
 		return -1;
 	}
+	if (c->n_kw == KP_TPL_MAX_KEYWORDS) {
+		return kp_tpl_compile_fail(p->err, p->tok->line,
+			"more than %d keyword arguments in one call", KP_TPL_MAX_KEYWORDS);
+	}
 	if (c->n_kw % 8 == 0) {
 		names = kp_arena_grow(
 			p->a, names, c->n_kw * sizeof(*names), (c->n_kw + 8) * sizeof(*names));
 		if (!names) {
-			return kp_arena_full(p->err, "template");
+			return kp_parse_full(p);
 		}
 		c->kw_names = names;
 	}
@@ -70,7 +74,7 @@ static int parse_call_args(struct kp_parser *p, struct kp_node *n)
 	uint32_t line = p->tok->line, cap[2] = { 0, 0 };
 	struct kp_tpl_call *c = kp_arena_calloc(p->a, 1, sizeof(*c));
 	if (!c) {
-		return kp_arena_full(p->err, "template");
+		return kp_parse_full(p);
 	}
 	n->call = c;
 	if (kp_parse_expect(p, KP_TOK_LPAREN)) {
@@ -157,7 +161,7 @@ static struct kp_node *parse_subscribed(struct kp_parser *p)
 	p->tok++;
 	struct kp_node *n = kp_parse_node(p, KP_OP_SLICE, line);
 	if (!n || !(n->items = kp_arena_calloc(p->a, 3, sizeof(*n->items)))) {
-		kp_arena_full(p->err, "template");
+		kp_parse_full(p);
 		return NULL;
 	}
 	n->n = 3;
@@ -324,7 +328,7 @@ static struct kp_node *parse_test(struct kp_parser *p, struct kp_node *on)
 		n->call = arg ? kp_arena_calloc(p->a, 1, sizeof(*n->call)) : NULL;
 		if (!n->call || kp_parse_push(p, &n->call->args, &n->call->n_args, &cap, arg) ||
 			kp_parse_height(p, n, arg)) {
-			return arg && !n->call ? kp_arena_full(p->err, "template"), NULL : NULL;
+			return arg && !n->call ? kp_parse_full(p), NULL : NULL;
 		}
 	}
 	find_def(n);

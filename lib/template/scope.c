@@ -52,7 +52,7 @@ static void *scratch(struct gen *g, size_t size)
 {
 	void *p = kp_arena_calloc(g->p->scratch, 1, size);
 	if (!p) {
-		kp_arena_full(g->p->err, "template");
+		kp_parse_full(g->p);
 	}
 	return p;
 }
@@ -391,7 +391,7 @@ static int context_index(struct gen *g, uint32_t name, uint32_t *ret)
 			kp_str *grown = kp_arena_grow(g->p->a, t->context_names,
 				g->context_cap * sizeof(*grown), cap * sizeof(*grown));
 			if (!grown) {
-				return kp_arena_full(g->p->err, "template");
+				return kp_parse_full(g->p);
 			}
 			t->context_names = grown;
 			g->context_cap = cap;
@@ -409,7 +409,7 @@ static struct kp_frame *frame_of(struct gen *g, struct scope *s)
 	struct kp_frame *f = kp_arena_calloc(g->p->a, 1, sizeof(*f));
 	struct kp_load *loads = kp_arena_calloc(g->p->a, (size_t)s->n_own + 1, sizeof(*loads));
 	if (!f || !loads) {
-		kp_arena_full(g->p->err, "template");
+		kp_parse_full(g->p);
 		return NULL;
 	}
 	f->loads = loads;
@@ -727,7 +727,7 @@ int kp_tpl_scope(struct kp_parser *p)
 	g.root_binds = kp_arena_calloc(p->scratch, t->n_names, sizeof(*g.root_binds));
 	g.context = kp_arena_calloc(p->scratch, t->n_names, sizeof(*g.context));
 	if (!g.binds || !g.root_binds || !g.context) {
-		return kp_arena_full(p->err, "template");
+		return kp_parse_full(p);
 	}
 	if (find_undeclared(t->root, "self", "super", NULL)) {
 		return kp_tpl_compile_fail(p->err, 1, "`self` and `super` are not supported");

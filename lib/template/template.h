@@ -19,6 +19,10 @@ struct kp_template;
 /* Limit: 1 MiB of source, nesting 200. INVALID_ARGUMENT "compile template: line L: ...". `source`
  * is copied. */
 int kp_template_compile(kp_str source, struct kp_template **ret, struct kp_err *err) KP_MUST_USE;
+/* The same with a limit on the memory of compiling, what stays included (else 256 MiB; at most some
+ * 200 bytes for one of source are taken). */
+int kp_template_compile_within(
+	kp_str source, size_t max_memory, struct kp_template **ret, struct kp_err *err) KP_MUST_USE;
 void kp_template_destroy(struct kp_template *t);
 KP_AUTO_DEFINE(struct kp_template, template, kp_template_destroy);
 

@@ -119,7 +119,10 @@ static int own_template(struct kp_flow *f, struct kp_text_stack **ret, struct kp
 		err->reason = "unsupported_parameter";
 		return -1;
 	}
-	if (kp_text_stack_with_template(f->revision->text, source, ret, err)) {
+	/* What the request may still have: its template is a part of it. */
+	size_t most = KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * f->body.n;
+	most -= KP_MIN(most, kp_arena_used(f->turn.arena));
+	if (kp_text_stack_with_template(f->revision->text, source, most, ret, err)) {
 		snprintf(err->param, sizeof(err->param), "chat_template");
 		return -1;
 	}

@@ -165,14 +165,32 @@ static void test_effort_and_the_requests_own_template(void **state)
 	turn.chat.reasoning_effort = KP_S("high");
 	assert_int_equal(kp_text_stack_render(stack, &turn, 0, &text, &err), -1);
 	assert_string_equal(err.param, "reasoning_effort");
-	assert_int_equal(kp_text_stack_with_template(stack, KP_S("{% if %}"), &own, &err), -1);
+	assert_int_equal(
+		kp_text_stack_with_template(stack, KP_S("{% if %}"), 1 << 20, &own, &err), -1);
 	assert_string_equal(err.msg,
 		"chat template: compile template: line 1: expected an expression, got `end of statement block`");
+	static const struct {
+		const char *source, *message;
+	} bad[] = { { "", "`chat_template`: an empty template" },
+		{ "tool-use",
+			"`chat_template`: the model has no template `tool-use`, and a template's source has a `{`" },
+		{ "{{ 1 }", "chat template: compile template: line 1: unexpected '}'" } };
+	for (size_t i = 0; i < KP_LEN(bad); i++) {
+		assert_int_equal(kp_text_stack_with_template(
+					 stack, kp_str_c(bad[i].source), 1 << 20, &own, &err),
+			-1);
+		assert_string_equal(err.msg, bad[i].message);
+		assert_int_equal(err.code, KP_INVALID_ARGUMENT);
+	}
+	assert_int_equal(kp_text_stack_with_template(
+				 stack, KP_S("{{ [1,2,3,4,5,6,7,8] }}"), 2000, &own, &err),
+		-1);
+	assert_non_null(strstr(err.msg, "line 1: it takes more memory"));
 	assert_null(own);
 	assert_int_equal(
 		kp_text_stack_with_template(stack,
 			KP_S("{{ messages[0].content }}|{{ reasoning_effort }}|{{ bos_token }}"),
-			&own, &err),
+			1 << 20, &own, &err),
 		0);
 	assert_int_equal(own->shape.content[KP_SHAPE_USER], KP_CONTENT_TEXT);
 	assert_true(own->fingerprint != stack->fingerprint);

@@ -122,6 +122,57 @@ static void test_failures_name_the_line(void **state)
 		"compile template: line 1: escape of no character (U+D800) in a string");
 }
 
+/* One piece of source again and again, compiled within so many bytes for one. */
+static int compile_many(const char *begin, const char *piece, const char *end, size_t n_bytes,
+	size_t per_byte, struct kp_err *err)
+{
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 1 << 20);
+	kp_buf_add(&b, kp_str_c(begin));
+	while (b.n < n_bytes) {
+		kp_buf_add(&b, kp_str_c(piece));
+	}
+	kp_buf_add(&b, kp_str_c(end));
+	struct kp_template *t = NULL;
+	int rc = kp_template_compile_within(kp_buf_str(&b), per_byte * b.n, &t, err);
+	kp_template_destroy(t);
+	return rc;
+}
+
+/* The memory of compiling grows with the source, not faster, whatever is in it. */
+static void test_compile_memory(void **state)
+{
+	static const char *const many[][3] = { { "{{ a", "<a", " }}" }, { "{{ ", "'a' ", " }}" },
+		{ "{{ [", "-a,", "] }}" }, { "{{ [", "a(),", "] }}" },
+		{ "{{ [", "a[b:c],", "] }}" }, { "", "{% set a=a %}", "" }, { "", "{{ a }}\n", "" },
+		{ "", "{% for a in a %}{{ a }}{% endfor %}", "" } };
+	struct kp_err err;
+	(void)state;
+	for (size_t i = 0; i < KP_LEN(many); i++) {
+		for (size_t n = 10000; n <= 100000; n *= 10) {
+			err = KP_ERR_INIT;
+			int rc = compile_many(many[i][0], many[i][1], many[i][2], n, 400, &err);
+			assert_string_equal(err.msg, "");
+			assert_int_equal(rc, 0);
+		}
+	}
+	assert_int_equal(compile_many("\n{{ a", "<a", " }}", 100000, 60, &err), -1);
+	assert_int_equal(err.code, KP_INVALID_ARGUMENT);
+	assert_string_equal(err.msg,
+		"compile template: line 2: it takes more memory to compile than it may (docs/templates.md)");
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 1 << 20);
+	kp_buf_lit(&b, "{{ f(");
+	for (int i = 0; i < 1001; i++) {
+		kp_buf_printf(&b, "a%d=1,", i);
+	}
+	kp_buf_lit(&b, ") }}");
+	struct kp_template *t;
+	assert_int_equal(kp_template_compile(kp_buf_str(&b), &t, &err), -1);
+	assert_string_equal(
+		err.msg, "compile template: line 1: more than 1000 keyword arguments in one call");
+}
+
 static void test_limits(void **state)
 {
 	(void)state;
@@ -405,6 +456,7 @@ int main(void)
 		cmocka_unit_test(test_variables_override),
 		cmocka_unit_test(test_failures_name_the_line),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_compile_memory),
 		cmocka_unit_test(test_nesting_of_everything),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_time),
