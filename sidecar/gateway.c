@@ -208,13 +208,13 @@ void kp_gateway_destroy(struct kp_gateway *g)
 		return;
 	}
 	kp_admin_stop(g->admin);
-	kp_control_destroy(g->control); /* publishes nothing any more */
-	g->control = NULL;
+	kp_control_stop(g->control);    /* publishes nothing any more */
 	kp_workers_destroy(g->workers); /* jobs come back to the loops' mailboxes */
 	for (size_t i = 0; i < g->n_loops; i++) {
 		kp_gwloop_destroy(g->loops[i]);
 	}
 	kp_mem_free(g->loops);
+	kp_control_destroy(g->control);
 	kp_prompt_cache_destroy(g->prompts);
 	kp_tls_unref(g->tls);
 	kp_peer_tls_unref(&g->peer_tls);

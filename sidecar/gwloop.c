@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "obs/log.h"
 #include "sidecar/api/http.h"
+#include "sidecar/control/control.h"
 #include "sidecar/control/dial.h"
 #include "sidecar/flow/flow.h"
 #include "sidecar/peer/peer.h"
@@ -134,6 +135,13 @@ static void sweep(struct kp_defer *d)
 	}
 }
 
+/* Who listens there now? Its generations wait for the answer (on_engine_serves). */
+static void on_connected(void *user)
+{
+	struct kp_lane *lane = user;
+	kp_control_identify(lane->l->gateway->control, lane->endpoint);
+}
+
 struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
 {
 	struct kp_lane *lane = NULL;
@@ -142,8 +150,9 @@ struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
 	}
 	if (!lane) {
 		lane = kp_new(struct kp_lane);
+		lane->l = l;
 		lane->endpoint = kp_endpoint_ref(e);
-		lane->engine = kp_dial(l->loop, lane->endpoint, &l->peer_tls);
+		lane->engine = kp_dial(l->loop, lane->endpoint, &l->peer_tls, on_connected, lane);
 		lane->is_named = true;
 		l->lanes = kp_xrealloc(l->lanes, (l->n_lanes + 1) * sizeof(*l->lanes));
 		l->lanes[l->n_lanes++] = lane;
@@ -285,6 +294,39 @@ void kp_gwloop_engine_down(struct kp_gwloop *l, struct kp_endpoint *e, bool is_s
 		.e = kp_endpoint_ref(e),
 		.is_stalled = is_stalled };
 	kp_mailbox_post(kp_loop_mailbox(l->loop), &d->msg);
+}
+
+struct engine_serves {
+	struct kp_msg msg;
+	struct kp_gwloop *l;
+	struct kp_endpoint *e;
+	uint64_t text_fingerprint;
+	int64_t asked_ns;
+};
+
+static void on_engine_serves(struct kp_msg *msg)
+{
+	struct engine_serves *m = KP_CONTAINER(msg, struct engine_serves, msg);
+	for (size_t i = 0; i < m->l->n_lanes; i++) {
+		if (m->l->lanes[i]->endpoint == m->e) {
+			kp_dial_serves(
+				m->l->lanes[i]->engine, m->e, m->text_fingerprint, m->asked_ns);
+		}
+	}
+	kp_endpoint_unref(m->e);
+	kp_mem_free(m);
+}
+
+void kp_gwloop_engine_serves(
+	struct kp_gwloop *l, struct kp_endpoint *e, uint64_t text_fingerprint, int64_t asked_ns)
+{
+	struct engine_serves *m = kp_new(struct engine_serves);
+	*m = (struct engine_serves){ .msg = { .run = on_engine_serves },
+		.l = l,
+		.e = kp_endpoint_ref(e),
+		.text_fingerprint = text_fingerprint,
+		.asked_ns = asked_ns };
+	kp_mailbox_post(kp_loop_mailbox(l->loop), &m->msg);
 }
 
 /* --- drain and end --- */

@@ -48,6 +48,9 @@ struct kp_engine_delta {
 	uint32_t prompt_tokens, cached_tokens; /* as far as the engine says, 0 otherwise */
 };
 
+/* err.reason of a call that was refused: the ids were made by another tokenizer than the engine's. */
+#define KP_ENGINE_STALE "stale_tokenizer"
+
 struct kp_engine_sink {
 	void (*delta)(void *user, const struct kp_engine_delta *d);
 	/* Exactly once, last, unless the call was cancelled by us. status OK: every choice has had

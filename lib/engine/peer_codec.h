@@ -94,10 +94,10 @@ int kp_peer_decode_chunk(kp_str bytes, kp_str *ret_data, struct kp_err *err) KP_
 #define KP_PEER_TRAILER_LOAD   "kelpie-load"
 
 /* The engine never saw the generation, because: */
-#define KP_PEER_DRAINING    "draining"        /* the gateway that owns it is about to end */
-#define KP_PEER_NOT_OWNER   "not_owner"       /* it is not this gateway's */
-#define KP_PEER_DOWN        "down"            /* it does not take requests now */
-#define KP_PEER_STALE       "stale_tokenizer" /* the ids were made by another tokenizer */
+#define KP_PEER_DRAINING    "draining"      /* the gateway that owns it is about to end */
+#define KP_PEER_NOT_OWNER   "not_owner"     /* it is not this gateway's */
+#define KP_PEER_DOWN        "down"          /* it does not take requests now */
+#define KP_PEER_STALE       KP_ENGINE_STALE /* the ids were made by another tokenizer */
 #define KP_PEER_OVERLOADED  "overloaded"
 #define KP_PEER_UNSUPPORTED "unsupported" /* it asks for what the owner does not know */
 

@@ -47,8 +47,13 @@ struct kp_remote {
 	char *address;
 	uint32_t vocab_size; /* 0 unknown */
 	struct kp_response_decoder decoder;
-	struct kp_buf scratch; /* requests */
-	size_t n_open;         /* calls and questions under way, and the owner */
+	struct kp_buf scratch;         /* requests */
+	struct kp_list calls;          /* generations */
+	void (*connected)(void *user); /* kp_engine_opts */
+	void *connected_user;
+	int64_t connected_ns; /* the present connection */
+	uint64_t text;        /* what an admitted one takes */
+	size_t n_open;        /* calls and questions under way, and the owner */
 	bool is_destroyed;
 };
 struct kp_engine *kp_remote_create(struct kp_loop *loop, const char *address,

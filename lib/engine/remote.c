@@ -12,6 +12,10 @@
    output, and a matched stop id also for the model's own end. What nobody asked for is taken away
    here.
 
+   Which process listens (remote.h): the channel holds calls back until it is told to admit its
+   connection; those that wait then, and those that begin later, are compared with what it was
+   admitted for. So ids never reach a process that was not asked, whatever happened in between.
+
    Questions (health, info, loads, tokenizer) are in remote_ask.c.
 
    Everything is on the loop's thread. The engine outlives its destruction until the last open call
@@ -28,12 +32,14 @@ struct choice {
 };
 
 struct kp_engine_call {
+	struct kp_list link; /* e->calls */
 	struct kp_remote *e;
 	struct kp_grpc_call *grpc; /* NULL: never started, `refused` is scheduled */
 	struct kp_engine_sink sink;
 	void *user;
 	struct kp_defer refused;
-	struct kp_err refusal;
+	struct kp_err refusal; /* with a reason: retryable */
+	uint64_t text;         /* fingerprint of what made the ids, 0: not known */
 	struct kp_asked asked;
 	uint32_t n, n_finished;
 	struct choice *choices; /* behind stop_ids */
@@ -77,6 +83,7 @@ static void end_call(struct kp_engine_call *c, const struct kp_err *status, bool
 	struct kp_remote *e = c->e;
 	struct kp_err copy = *status; /* may lie inside c */
 	kp_loop_undefer(&c->refused);
+	kp_list_del(&c->link);
 	kp_mem_free(c);
 	sink.end(user, &copy, retryable);
 	kp_remote_put(e);
@@ -240,7 +247,53 @@ static const struct kp_grpc_call_ops call_ops = { .message = on_message, .end = 
 static void on_refused(struct kp_defer *d)
 {
 	struct kp_engine_call *c = KP_CONTAINER(d, struct kp_engine_call, refused);
-	end_call(c, &c->refusal, false);
+	end_call(c, &c->refusal, c->refusal.reason != NULL);
+}
+
+static bool is_stale(const struct kp_remote *e, const struct kp_engine_call *c)
+{
+	return e->connected && c->text && c->text != e->text;
+}
+
+/* `end` comes at the end of this iteration. */
+static void refuse_stale(struct kp_engine_call *c)
+{
+	struct kp_remote *e = c->e;
+	kp_err_set(&c->refusal, KP_UNAVAILABLE,
+		"engine `%s` serves with another tokenizer than the one that made the ids",
+		e->address);
+	c->refusal.reason = KP_ENGINE_STALE;
+	kp_loop_defer(e->base.loop, &c->refused, on_refused);
+}
+
+static void on_connected(void *user)
+{
+	struct kp_remote *e = user;
+	e->connected_ns = kp_now_ns();
+	e->connected(e->connected_user);
+}
+
+void kp_engine_serves(struct kp_engine *base, uint64_t text, int64_t asked_ns)
+{
+	struct kp_remote *e = KP_CONTAINER(base, struct kp_remote, base);
+	if (kp_grpc_channel_state(e->channel) != KP_GRPC_READY || asked_ns <= e->connected_ns) {
+		return;
+	}
+	if (kp_grpc_channel_is_admitted(e->channel)) {
+		if (e->text != text) {
+			kp_grpc_channel_renew(e->channel);
+		}
+		return;
+	}
+	e->text = text;
+	kp_list_each (node, &e->calls) {
+		struct kp_engine_call *c = KP_CONTAINER(node, struct kp_engine_call, link);
+		if (c->grpc && kp_grpc_is_waiting(c->grpc) && is_stale(e, c)) {
+			kp_grpc_cancel(kp_steal(c->grpc));
+			refuse_stale(c);
+		}
+	}
+	kp_grpc_channel_admit(e->channel);
 }
 
 static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engine_request *r,
@@ -255,7 +308,10 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 	size_t choice_bytes = (n_ok ? n : 0) * sizeof(struct choice);
 	struct kp_engine_call *c =
 		kp_xcalloc(1, sizeof(*c) + stop_bytes + choice_bytes + r->request_id.n);
-	*c = (struct kp_engine_call){ .e = e, .sink = *sink, .user = user, .n = n };
+	*c = (struct kp_engine_call){
+		.e = e, .sink = *sink, .user = user, .n = n, .text = r->text_fingerprint
+	};
+	kp_list_push(&e->calls, &c->link);
 	c->asked = kp_asked_of(r, c->stop_ids);
 	c->choices = (struct choice *)(c->stop_ids + s->n_stop_ids);
 	if (r->request_id.n) {
@@ -268,6 +324,9 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 	if (!n_ok) {
 		kp_err_set(&c->refusal, KP_INVALID_ARGUMENT, "n is %u, at most %d", n,
 			KP_ENGINE_MAX_CHOICES);
+	} else if (kp_grpc_channel_is_admitted(e->channel) && is_stale(e, c)) {
+		refuse_stale(c);
+		return c;
 	} else if (e->protocol->encode(&e->scratch, r, &c->refusal) == 0) {
 		kp_grpc_channel_connect(
 			e->channel); /* who calls us believes that the engine is up */
@@ -287,6 +346,7 @@ static void cancel(struct kp_engine_call *c)
 		abort_request(c);
 	}
 	kp_loop_undefer(&c->refused);
+	kp_list_del(&c->link);
 	kp_mem_free(c);
 	kp_remote_put(e);
 }
@@ -335,9 +395,14 @@ struct kp_engine *kp_remote_create(struct kp_loop *loop, const char *address,
 	e->n_open = 1; /* its owner's */
 	kp_response_decoder_init(&e->decoder);
 	kp_buf_init(&e->scratch, 64 << 20);
-	const struct kp_grpc_opts grpc = {
-		.address = e->address, .tls = o ? o->tls : NULL, .max_message_bytes = 64 << 20
-	};
+	kp_list_init(&e->calls);
+	e->connected = o ? o->connected : NULL;
+	e->connected_user = o ? o->user : NULL;
+	const struct kp_grpc_opts grpc = { .address = e->address,
+		.tls = o ? o->tls : NULL,
+		.connected = e->connected ? on_connected : NULL,
+		.user = e,
+		.max_message_bytes = 64 << 20 };
 	e->channel = kp_grpc_channel_create(loop, &grpc);
 	return &e->base;
 }

@@ -14,6 +14,9 @@
    freeing. User callbacks may call everything, kp_grpc_channel_destroy included: after each
    call-out that can reach the user, is_destroyed is looked at.
 
+   With `connected` a current link takes calls only when it was admitted: another process may listen
+   at the address by now, which only the channel's owner can find out.
+
    Limits: max_pending_calls; messages, headers and held bytes in the session; one timer per call
    with a deadline. */
 #include "net/grpc.h"
@@ -48,6 +51,8 @@ struct kp_grpc_channel {
 	struct kp_rng rng;
 	struct kp_timer backoff;
 	struct kp_defer work;
+	void (*connected)(void *user);
+	bool is_admitted; /* the current link: calls may use it */
 	bool is_destroyed;
 };
 
@@ -172,6 +177,7 @@ static void connect_now(struct kp_grpc_channel *c)
 {
 	kp_timer_stop(c->loop, &c->backoff);
 	c->state = KP_GRPC_CONNECTING;
+	c->is_admitted = !c->connected;
 	c->n_connections++;
 	c->current = kp_grpc_link_open(c->loop, &c->link_opts, c->keepalive_ns, &link_ops, c);
 	kp_list_push(&c->links, &c->current->link);
@@ -255,10 +261,18 @@ static void retire(struct kp_grpc_channel *c, struct kp_grpc_link *l)
 /* --- the end of an iteration
  * ------------------------------------------------------------------------------ */
 
+/* How many calls may be begun now. */
+static size_t room(const struct kp_grpc_channel *c)
+{
+	return c->state == KP_GRPC_READY && c->is_admitted
+		       ? kp_grpc_session_room(c->current->session)
+		       : 0;
+}
+
 static void open_pending(struct kp_grpc_channel *c)
 {
 	struct kp_grpc_link *l = c->current;
-	while (!kp_list_empty(&c->pending) && kp_grpc_session_room(l->session) > 0) {
+	while (!kp_list_empty(&c->pending) && room(c) > 0) {
 		struct kp_grpc_call *call =
 			KP_CONTAINER(c->pending.next, struct kp_grpc_call, link);
 		int64_t timeout = 0;
@@ -285,6 +299,9 @@ static void look_at_current(struct kp_grpc_channel *c)
 	if (l->is_ready && c->state == KP_GRPC_CONNECTING) {
 		c->state = KP_GRPC_READY;
 		c->last_failure = KP_ERR_INIT;
+		if (c->connected) {
+			c->connected(c->link_opts.check_user);
+		}
 	}
 	if (kp_grpc_session_info(l->session)->is_retired) {
 		retire(c, l);
@@ -487,8 +504,7 @@ static int admit(struct kp_grpc_channel *c, const struct kp_grpc_call *call, str
 		*err = c->last_failure;
 		return -1;
 	}
-	size_t room = c->state == KP_GRPC_READY ? kp_grpc_session_room(c->current->session) : 0;
-	if (c->n_pending >= c->max_pending && c->n_pending - c->max_pending >= room) {
+	if (c->n_pending >= c->max_pending && c->n_pending - c->max_pending >= room(c)) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
 			"start call on `%s`: %zu calls are waiting already", c->address,
 			c->n_pending);
@@ -536,6 +552,11 @@ void kp_grpc_cancel(struct kp_grpc_call *call)
 		kp_grpc_stream_reset(&call->stream);
 		bury(call);
 	}
+}
+
+bool kp_grpc_is_waiting(const struct kp_grpc_call *call)
+{
+	return call->is_pending;
 }
 
 void kp_grpc_pause(struct kp_grpc_call *call, bool paused)
@@ -594,6 +615,7 @@ struct kp_grpc_channel *kp_grpc_channel_create(struct kp_loop *loop, const struc
 		kp_random_bytes(&seed, sizeof(seed));
 	}
 	kp_rng_seed(&c->rng, seed);
+	c->connected = o->connected;
 	size_t window = o->stream_window_bytes ? o->stream_window_bytes : (size_t)STREAM_WINDOW;
 	window = KP_MIN(KP_MAX(window, (size_t)STREAM_WINDOW_MIN), (size_t)INT32_MAX / 2);
 	c->link_opts = (struct kp_grpc_link_opts){
@@ -670,6 +692,27 @@ void kp_grpc_channel_connect(struct kp_grpc_channel *c)
 		kp_timer_stop(c->loop, &c->backoff);
 		c->state = KP_GRPC_IDLE;
 		connect_now(c);
+	}
+}
+
+void kp_grpc_channel_admit(struct kp_grpc_channel *c)
+{
+	if (c->state == KP_GRPC_READY) {
+		c->is_admitted = true;
+		schedule(c);
+	}
+}
+
+bool kp_grpc_channel_is_admitted(const struct kp_grpc_channel *c)
+{
+	return c->state == KP_GRPC_READY && c->is_admitted;
+}
+
+void kp_grpc_channel_renew(struct kp_grpc_channel *c)
+{
+	if (c->current) {
+		without_link(c, true, NULL); /* `work` closes it when its calls are over */
+		schedule(c);
 	}
 }
 

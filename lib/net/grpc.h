@@ -30,6 +30,9 @@ struct kp_grpc_opts { /* 0 = the default in parentheses */
 	/* Looks at all DNS and URI names of the server's certificate before anything is sent, with
 	   the channel's user; -1: not this one. NULL: tls_name is enough. */
 	int (*check_names)(void *user, const kp_str *names, size_t n, struct kp_err *err);
+	/* A new connection is ready, and calls wait until kp_grpc_channel_admit. Must not destroy the
+	   channel. NULL: nobody has to be asked. */
+	void (*connected)(void *user);
 	void *user;
 	size_t max_message_bytes; /* (64 MiB) received */
 	/* (1024) Waiting for a connection or a free stream; beyond: RESOURCE_EXHAUSTED. */
@@ -74,6 +77,11 @@ void kp_grpc_channel_connect(struct kp_grpc_channel *c);
 /* The next connection uses this context; the one that is there goes on. Not for a channel that was made
  * without one. */
 void kp_grpc_channel_set_tls(struct kp_grpc_channel *c, struct kp_tls_context *tls);
+/* For a channel with `connected`: calls may use the connection that is ready; may they? */
+void kp_grpc_channel_admit(struct kp_grpc_channel *c);
+bool kp_grpc_channel_is_admitted(const struct kp_grpc_channel *c);
+/* No call is begun on the present connection any more; it stays for those it has. */
+void kp_grpc_channel_renew(struct kp_grpc_channel *c);
 size_t kp_grpc_channel_calls(const struct kp_grpc_channel *c);
 /* Connections opened so far, failed attempts included. */
 uint64_t kp_grpc_channel_connections(const struct kp_grpc_channel *c);
@@ -89,6 +97,8 @@ struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path,
 /* RST_STREAM(CANCEL); `end` is NOT called afterwards and the pointer is dead. Inside the call's own
  * `end` it does nothing. */
 void kp_grpc_cancel(struct kp_grpc_call *call);
+/* It waits for a connection, or for room on one. */
+bool kp_grpc_is_waiting(const struct kp_grpc_call *call);
 /* Paused: no `message`, no credit for the server; an `end` waits behind messages that have arrived,
    except for the deadline's and the channel's. Other calls of the channel go on. Resuming hands out
    what waits at the end of the iteration, never from inside. */

@@ -107,7 +107,9 @@ struct drains {
 static void on_drains(struct kp_msg *msg)
 {
 	struct drains *d = KP_CONTAINER(msg, struct drains, msg);
-	on_changed(d->c);
+	if (d->c->engines) {
+		on_changed(d->c);
+	}
 	kp_mem_free(d);
 }
 
@@ -118,19 +120,38 @@ void kp_control_drains(struct kp_control *c)
 	kp_mailbox_post(kp_loop_mailbox(c->loop), &d->msg);
 }
 
-struct suspect {
+struct about {
 	struct kp_msg msg;
 	struct kp_control *c;
 	struct kp_endpoint *e;
 };
 
+static void post_about(struct kp_control *c, struct kp_endpoint *e, void (*run)(struct kp_msg *msg))
+{
+	struct about *a = kp_new(struct about);
+	*a = (struct about){ .msg = { .run = run }, .c = c, .e = kp_endpoint_ref(e) };
+	kp_mailbox_post(kp_loop_mailbox(c->loop), &a->msg);
+}
+
 static void on_suspect(struct kp_msg *msg)
 {
-	struct suspect *s = KP_CONTAINER(msg, struct suspect, msg);
-	atomic_store(&s->e->suspected, false);
-	kp_engines_suspect(s->c->engines, s->e);
-	kp_endpoint_unref(s->e);
-	kp_mem_free(s);
+	struct about *a = KP_CONTAINER(msg, struct about, msg);
+	atomic_store(&a->e->suspected, false);
+	if (a->c->engines) {
+		kp_engines_suspect(a->c->engines, a->e);
+	}
+	kp_endpoint_unref(a->e);
+	kp_mem_free(a);
+}
+
+static void on_identify(struct kp_msg *msg)
+{
+	struct about *a = KP_CONTAINER(msg, struct about, msg);
+	if (a->c->engines) {
+		kp_engines_identify(a->c->engines, a->e);
+	}
+	kp_endpoint_unref(a->e);
+	kp_mem_free(a);
 }
 
 void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e)
@@ -138,9 +159,12 @@ void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e)
 	if (atomic_exchange(&e->suspected, true)) {
 		return; /* under way */
 	}
-	struct suspect *s = kp_new(struct suspect);
-	*s = (struct suspect){ .msg = { .run = on_suspect }, .c = c, .e = kp_endpoint_ref(e) };
-	kp_mailbox_post(kp_loop_mailbox(c->loop), &s->msg);
+	post_about(c, e, on_suspect);
+}
+
+void kp_control_identify(struct kp_control *c, struct kp_endpoint *e)
+{
+	post_about(c, e, on_identify);
 }
 
 /* --- the program --- */
@@ -296,14 +320,13 @@ static void on_stop(struct kp_msg *msg)
 	kp_timer_stop(c->loop, &c->watchdog);
 	kp_timer_stop(c->loop, &c->tls);
 	kp_loop_undefer(&c->publish);
-	kp_engines_destroy(c->engines);
-	c->engines = NULL;
+	kp_engines_destroy(kp_steal(c->engines));
 	kp_loop_stop(c->loop);
 }
 
-void kp_control_destroy(struct kp_control *c)
+void kp_control_stop(struct kp_control *c)
 {
-	if (!c) {
+	if (!c || !c->engines) {
 		return;
 	}
 	struct stop *s = kp_new(struct stop);
@@ -314,6 +337,14 @@ void kp_control_destroy(struct kp_control *c)
 	} else {
 		kp_loop_run(c->loop);
 	}
+}
+
+void kp_control_destroy(struct kp_control *c)
+{
+	if (!c) {
+		return;
+	}
+	kp_control_stop(c);
 	kp_loop_destroy(c->loop);
 	kp_program_destroy(c->program);
 	kp_snapshot_unref(c->snapshot);

@@ -17,7 +17,10 @@ int kp_control_create(
  * Returns how many, at most max. */
 size_t kp_control_target_ports(const struct kp_control *c, uint16_t *ports, size_t max);
 void kp_control_start(struct kp_control *c);
-void kp_control_destroy(struct kp_control *c); /* joins the thread; NULL is fine */
+/* Joins the thread. What the loops still send means nothing; NULL is fine. */
+void kp_control_stop(struct kp_control *c);
+/* Only when the loops have ended; NULL is fine. */
+void kp_control_destroy(struct kp_control *c);
 
 /* Any thread: is the gateway ready (not draining, a program accepted, an engine routable)? Appends
  * "ok\n" or one line per check. */
@@ -29,5 +32,9 @@ struct kp_snapshot *kp_control_snapshot(struct kp_control *c);
 /* Any thread: a call to this endpoint failed as if it were gone. It is asked for its health now,
    and marked down only if that fails too: one call's failure must not turn other requests away. */
 void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e);
+/* Any thread: there is a new connection to this endpoint of ours. It is asked now whether it is still who
+   it was, and the loops are told what it serves (kp_gwloop_engine_serves); nothing, while it is not
+   routable. */
+void kp_control_identify(struct kp_control *c, struct kp_endpoint *e);
 
 #endif

@@ -8,6 +8,12 @@
    LEAVE_NS. Else an edit that puts one engine in the place of another would fail the requests that
    come before the new one has been asked what it is.
 
+   Who listens at an address is known only as long as a connection lasts. Each loop holds a new
+   connection back and asks here; a health check that is sent after that, and answered by the process
+   whose tokenizer is known, says that the loop's connection leads to the same one (a process that
+   stops listening ends its connections, or says GOAWAY on them). The loops are told what is served
+   there, with the time of the question: connections that are younger wait for the next.
+
    An endpoint of another gateway is asked through that gateway, and seldom while it is routable:
    each call says how it is, and N gateways must not poll M engines. */
 #include "sidecar/control/engines.h"
@@ -35,6 +41,8 @@ static void on_let_go(struct kp_defer *d)
 {
 	let_go(KP_CONTAINER(d, struct kp_engines, let_go));
 }
+
+#define IDENTIFY_NS KP_NS_PER_S
 
 static void ask_health(struct endpoint *p);
 
@@ -86,8 +94,29 @@ static void tell_loops(struct endpoint *p)
 	}
 }
 
+/* What it serves, for connections that are older than the last question. */
+static void tell_served(struct endpoint *p)
+{
+	const struct kp_gateway *g = p->engine->owner->gateway;
+	p->told_text = p->engine->text->fingerprint;
+	for (size_t i = 0; i < g->n_loops; i++) {
+		kp_gwloop_engine_serves(g->loops[i], p->shared, p->told_text, p->asked_ns);
+	}
+}
+
+/* It answers, but is not who it was, or does not say who it is: what waits for that goes elsewhere. */
+static void tell_not_served(struct endpoint *p)
+{
+	const struct kp_gateway *g = p->engine->owner->gateway;
+	p->told_text = 0;
+	for (size_t i = 0; i < g->n_loops; i++) {
+		kp_gwloop_engine_down(g->loops[i], p->shared, false);
+	}
+}
+
 static void went_down(struct endpoint *p, const struct kp_err *status)
 {
+	p->told_text = 0;
 	bool drains = status->reason && kp_str_eq(kp_str_c(status->reason), KP_S("draining"));
 	p->is_asking = false;
 	p->has_info = false;
@@ -111,12 +140,35 @@ static void is_up(struct endpoint *p)
 	char why[KP_ERR_MSG];
 	p->is_asking = false;
 	p->down_ns = 0;
+	if (p->shared->is_own && p->has_info &&
+		p->connections != p->probe->ops->connections(p->probe)) {
+		p->is_wanted |= p->is_answer_wanted;
+		ask_again_in(p, DOWN_PERIOD_NS); /* its answers may be those of two processes */
+		return;
+	}
 	kp_endpoint_why_not_routable(p, why);
 	set_state(p, why[0] ? KP_ENDPOINT_ANSWERING : KP_ENDPOINT_ROUTABLE, why);
+	if (why[0] && p->told_text) {
+		tell_not_served(p);
+	} else if (!why[0] && p->shared->is_own &&
+		   (p->is_answer_wanted || p->told_text != p->engine->text->fingerprint)) {
+		tell_served(p);
+	}
 	ask_again_in(p,
-		p->shared->is_own || why[0]
+		p->is_wanted ? 0
+		: p->shared->is_own || why[0]
 			? HEALTHY_PERIOD_NS
 			: REMOTE_PERIOD_NS + (int64_t)kp_rng_below(&es->rng, REMOTE_PERIOD_NS / 2));
+}
+
+/* It was started again and has not said yet what it serves; a tokenizer may take long to come. */
+static void on_slow(struct kp_timer *t)
+{
+	struct endpoint *p = KP_CONTAINER(t, struct endpoint, timer);
+	if (kp_endpoint_state(p->shared) == KP_ENDPOINT_ROUTABLE) {
+		set_state(p, KP_ENDPOINT_ANSWERING, "it has not said yet what it serves");
+		tell_not_served(p);
+	}
 }
 
 static void on_tokenizer(void *user, const struct kp_err *status, kp_str zip)
@@ -186,6 +238,10 @@ static void on_health(void *user, const struct kp_err *status)
 	if (status->code != KP_OK) {
 		went_down(p, status);
 	} else if (!p->has_info) {
+		if (p->shared->is_own) {
+			struct kp_loop *loop = p->engine->owner->loop;
+			kp_timer_start(loop, &p->timer, kp_loop_now(loop) + IDENTIFY_NS, on_slow);
+		}
 		p->probe->ops->info(p->probe, deadline, on_info, p);
 	} else {
 		p->probe->ops->loads(p->probe, deadline, on_loads, p);
@@ -198,22 +254,43 @@ static void ask_health(struct endpoint *p)
 		return;
 	}
 	p->is_asking = true;
+	p->is_answer_wanted = p->is_wanted;
+	p->is_wanted = false;
+	p->asked_ns = kp_now_ns();
 	p->probe->ops->health(
 		p->probe, kp_loop_now(p->engine->owner->loop) + ASK_DEADLINE_NS, on_health, p);
 }
 
-void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint)
+static struct endpoint *find_endpoint(struct kp_engines *e, const struct kp_endpoint *shared)
 {
 	for (size_t i = 0; i < e->engines.n; i++) {
 		for (size_t k = 0; k < e->engines.p[i]->endpoints.n; k++) {
 			struct endpoint *p = e->engines.p[i]->endpoints.p[k];
-			if (p->shared == endpoint) {
-				/* Its owner may have been told of another model meanwhile. */
-				p->has_info = p->has_info && endpoint->is_own;
-				ask_health(p);
-				return;
+			if (p->shared == shared) {
+				return p;
 			}
 		}
+	}
+	return NULL;
+}
+
+void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint)
+{
+	struct endpoint *p = find_endpoint(e, endpoint);
+	if (p) {
+		/* Its owner may have been told of another model meanwhile. */
+		p->has_info = p->has_info && endpoint->is_own;
+		ask_health(p);
+	}
+}
+
+void kp_engines_identify(struct kp_engines *e, const struct kp_endpoint *endpoint)
+{
+	struct endpoint *p = find_endpoint(e, endpoint);
+	if (p) {
+		p->is_wanted =
+			true; /* asked again when a question is under way: that one is older */
+		ask_health(p);
 	}
 }
 
@@ -281,7 +358,7 @@ static struct endpoint *endpoint_create(struct engine *e, const struct kp_progra
 		snprintf(p->why, sizeof(p->why), "no gateway is known to own it");
 		return p; /* nobody to ask */
 	}
-	p->probe = kp_dial(es->loop, p->shared, &es->peer_tls);
+	p->probe = kp_dial(es->loop, p->shared, &es->peer_tls, NULL, NULL);
 	ask_again_in(p, 0);
 	return p;
 }

@@ -36,5 +36,7 @@ void kp_engines_fill(const struct kp_engines *e, struct kp_arena *a, struct kp_r
 void kp_engines_set_peer_tls(struct kp_engines *e, const struct kp_peer_tls *tls);
 /* Ask that endpoint now. */
 void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint);
+/* The same, and tell the loops what it serves. */
+void kp_engines_identify(struct kp_engines *e, const struct kp_endpoint *endpoint);
 
 #endif

@@ -16,10 +16,14 @@ struct endpoint {
 	struct kp_endpoint *shared;
 	struct kp_engine *probe;
 	struct kp_timer timer;
-	bool is_asking;                   /* a question is under way */
-	bool is_gone;                     /* being destroyed: answers mean nothing */
-	bool has_info;                    /* since it last came up */
-	uint64_t connections;             /* of the probe, when it was asked what it serves */
+	bool is_asking;        /* a question is under way */
+	bool is_gone;          /* being destroyed: answers mean nothing */
+	bool has_info;         /* since it last came up */
+	uint64_t connections;  /* of the probe, when it was asked what it serves */
+	int64_t asked_ns;      /* the last question for its health was sent */
+	uint64_t told_text;    /* the loops believe that it serves with this; 0: with nothing */
+	bool is_wanted;        /* one of them has a new connection since then */
+	bool is_answer_wanted; /* one of them had, when the question was sent */
 	uint32_t max_context, vocab_size; /* as it said, 0: not known */
 	int64_t down_ns;                  /* since when it does not answer, 0: it does */
 	int64_t leave_ns; /* the program does not name it any more: stays until then at most; 0: it

@@ -85,12 +85,15 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	struct forward *f = user;
 	struct kp_err err = *status;
 	struct kp_endpoint *e = let_lane_go(f);
-	kp_endpoint_learn(e, &err);
+	if (!err.reason) {
+		kp_endpoint_learn(e, &err);
+	}
 	if (err.code == KP_UNAVAILABLE) {
 		kp_control_suspect(f->s->l->gateway->control, e);
 	}
 	/* Only what the engine certainly never took: a retry of anything else might make it twice. */
 	err.reason = !retryable                          ? NULL
+		     : err.reason                        ? err.reason
 		     : err.code == KP_UNAVAILABLE        ? KP_PEER_DOWN
 		     : err.code == KP_RESOURCE_EXHAUSTED ? KP_PEER_OVERLOADED
 							 : NULL;

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import threading
 import time
 import zipfile
 
@@ -72,6 +73,36 @@ def test_endpoints_of_one_engine_have_one_tokenizer(start, archives, qwen3):
     wait_until(lambda: any(waits(first, sim) for sim in others), "now the old one waits")
     assert answers()
     assert not first.events("start") and all(e["ids"] == expected for sim in others for e in sim.events("start"))
+
+
+def test_a_replaced_engine_gets_no_ids_of_another_tokenizer(start, archives, qwen3):
+    """Another process at the same address, so quick that only the connections tell."""
+    names = ("smollm2", "qwen3")
+    sim = start(Sim, *archives["smollm2"])
+    gateway = start(Gateway, manifest(engine("e", sim.port)))
+    call(gateway.port, COMPLETIONS, BODY)
+    ids = {"smollm2": sim.events("start")[0]["ids"], "qwen3": qwen3.encode("Hello")}
+    assert ids["smollm2"] != ids["qwen3"]
+    statuses, over = [], threading.Event()
+
+    def client():
+        while not over.is_set():
+            statuses.append(call(gateway.port, COMPLETIONS, BODY).status)
+
+    clients = [threading.Thread(target=client) for _ in range(4)]
+    for thread in clients:
+        thread.start()
+    try:
+        for swap in range(1, 6):
+            name = names[swap % 2]
+            sim = restarted(start, sim, *archives[name])
+            sim.wait_event("start", count=5)
+            assert all(e["ids"] == ids[name] for e in sim.events("start")), name
+    finally:
+        over.set()
+        for thread in clients:
+            thread.join()
+    assert set(statuses) <= {200, 503} and statuses.count(200) >= 25
 
 
 def test_an_endpoint_that_sends_no_tokenizer_any_more_is_left_out(start, archives):
