@@ -14,7 +14,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KP_BUILD", "build/release")
-LOGS = ROOT / os.environ.get("KP_LOGS", "build/test/e2e")
+LOGS = ROOT / os.environ.get("KP_LOGS", "build/test/e2e") / os.environ.get("PYTEST_XDIST_WORKER", "")
 QWEN3_TOKENS = 151669  # ids of its tokenizer
 ASAN = BUILD.name == "asan"
 PATIENCE = 60.0  # seconds until something that must happen counts as missing; the machine may be busy

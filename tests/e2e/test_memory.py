@@ -10,6 +10,8 @@ from oracles import ask_engine
 from programs import ASAN, Gateway, Sim, engine, manifest
 from wire import CHAT, COMPLETIONS, both, call
 
+pytestmark = pytest.mark.alone
+
 FOUND = 99  # exit status
 
 

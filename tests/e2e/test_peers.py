@@ -14,6 +14,8 @@ from programs import QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wai
 from test_control import controlled
 from wire import COMPLETIONS, Connection, Stream, call
 
+pytestmark = pytest.mark.alone
+
 BODY = {"model": "m", "prompt": "Hello", "max_tokens": 2}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECOVERY = 2.0  # seconds within which what runs elsewhere must be found

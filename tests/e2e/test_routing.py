@@ -6,8 +6,11 @@ import signal
 import threading
 import time
 
+import pytest
 from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from wire import COMPLETIONS, call
+
+pytestmark = pytest.mark.alone
 
 BODY = {"model": "m", "prompt": "Hello", "max_tokens": 2}
 
