@@ -7,4 +7,11 @@ check-kube: kube-build ## brings up two nodes, asks what the cluster tests lean 
 	hack/kube/images
 	hack/kube/up -n 2
 	hack/kube/check; status=$$?; hack/kube/down && exit $$status
-.PHONY: kube-build check-kube
+images: all ## container images of the operator and the gateway, as archives in build/images
+	hack/images
+
+check-images: images ## the images once more, from the same files: the same bytes
+	KELPIE_IMAGES=build/images/again hack/images
+	for image in operator sidecar; do cmp build/images/$$image.tar build/images/again/$$image.tar || exit 1; done
+	rm -r build/images/again
+.PHONY: kube-build check-kube images check-images
