@@ -36,10 +36,17 @@ def free_ports(n):
     raise AssertionError("no free ports")
 
 
+def wait_until(condition, what, timeout=PATIENCE):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, f"waited {timeout} s in vain: {what}"
+        time.sleep(0.1)
+
+
 class Refused(Exception):
     def __init__(self, status, body):
         super().__init__(f"{status}: {body[:500]}")
-        self.status = status
+        self.status, self.body = status, body
 
 
 class Cluster:

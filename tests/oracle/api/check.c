@@ -1,5 +1,6 @@
 /* Answers frames (see tests/oracle/api/go/main.go) with what lib/api and lib/schema say:
      m  manifest text: {"problems": [{warning, line, column, object, field, message}...], "objects": n}
+     d  one object in JSON: the object with its defaults
      r  {"pattern", "texts"}  n  {"kind", "texts"}  c  {"rule": name, "texts"}: as there, rules by name */
 #include "api/manifest.h"
 #include "api/rules.h"
@@ -30,6 +31,33 @@ static json_t *check_manifest(kp_str text)
 	kp_problems_fini(&ps);
 	kp_object_set_fini(&set);
 	return answer;
+}
+
+/* The JSON value of a frame; what is none ends the program. */
+static json_t *value_of(kp_str body)
+{
+	json_t *v;
+	struct kp_err err;
+	if (kp_doc_json(body, "question", &kp_doc_limits_manifest, &v, &err)) {
+		fprintf(stderr, "%s\n", err.msg);
+		exit(1);
+	}
+	return v;
+}
+
+static json_t *with_defaults(kp_str body)
+{
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_field_errors e;
+	struct kp_object o;
+	struct kp_err err;
+	json_t *v = value_of(body);
+	enum kp_kind kind = kp_kind_find(kp_doc_str(v, "apiVersion"), kp_doc_str(v, "kind"));
+	if (kind == KP_KIND_NONE || kp_field_errors_init(&e, a, 10, &err) ||
+		kp_object_load(kind, v, KP_S("default"), a, &o, &e, &err) || e.n) {
+		abort();
+	}
+	return v;
 }
 
 static bool matches(const char *pattern, kp_str text)
@@ -87,16 +115,13 @@ static json_t *name_errors(const char *kind, kp_str text)
 
 static json_t *ask(char kind, kp_str body)
 {
-	json_t *q, *list = json_array();
-	struct kp_err err;
 	if (kind == 'm') {
-		json_decref(list);
 		return check_manifest(body);
 	}
-	if (kp_doc_json(body, "question", &kp_doc_limits_manifest, &q, &err)) {
-		fprintf(stderr, "%s\n", err.msg);
-		exit(1);
+	if (kind == 'd') {
+		return with_defaults(body);
 	}
+	json_t *q = value_of(body), *list = json_array();
 	const json_t *texts = json_object_get(q, "texts");
 	for (size_t i = 0; i < json_array_size(texts); i++) {
 		const json_t *t = json_array_get(texts, i);

@@ -126,6 +126,16 @@ ENGINE = {
     "spec": {"poolRef": {"name": "demo"}, "model": {"name": "org/model:tag", "aliases": ["a", "b"]}, "engine": {"type": "vllm", "protocol": "grpc"},
              "tokenizer": {"source": "Path", "path": "/models/x"}, "endpoints": [{"address": "127.0.0.1", "port": 50051}, {"address": "::1", "port": 50051}, {"address": "h.example", "port": 1}]},
 }
+OWNED = {
+    "apiVersion": "kelpie.dev/v1alpha1", "kind": "InferenceEngine", "metadata": {"name": "demo"},
+    "spec": {"poolRef": {"name": "demo"}, "model": {"name": "m"}, "engine": {"type": "sglang", "port": 50052, "container": "engine"}, "replicas": 3, "drain": {"budgetSeconds": 60},
+             "gateway": {"mode": "Node", "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1.5Gi"}}, "node": {"labels": {"app": "demo"}}},
+             "template": {"metadata": {"labels": {"app": "demo"}}, "spec": {"containers": [{"name": "engine", "image": "a", "args": ["b", None]}, {"name": "other"}], "x": None}}},
+}
+WATCHED = {
+    "apiVersion": "kelpie.dev/v1alpha1", "kind": "InferenceEngine", "metadata": {"name": "demo"},
+    "spec": {"poolRef": {"name": "demo"}, "model": {"name": "m"}, "engine": {"type": "vllm"}, "workloadRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo"}},
+}
 SCALARS = [0, 1, -1, 70000, 65535, 65536, 1.5, 1e20, True, False, None, "", "a", "A", "a b", "-a", "a-", "a.b", "a..b", "a_b", "x" * 63, "x" * 64, "x" * 253, "x" * 254, "é" * 64, "é",
            "127.0.0.1", "1.2.3", "1.2.3.4.5", "::", "fe80::1%eth0", "::ffff:1.2.3.4", "01.2.3.4", "host", "Host", "host.", "a.1", "1.a", "/", "/a", "a/b", "a/b/c", "vllm", "VLLM", "Engine", "Path", "grpc",
            "http", "FailOpen", "Service", "b", "1", "\"q\"\n\\", "\t", "\u2028", "/x\x00", "☃", [], {}, [1], ["a"], ["a", "a"], [None], {"a": 1}, {"a": "b"}, {"name": "demo"}, {"number": 1}, {"address": "a", "port": 1}]
@@ -170,8 +180,8 @@ def mutate(rng, obj):
 def test_mutations(ours, theirs):
     rng = random.Random(7)
     texts = []
-    while len(texts) < 6000:
-        obj = copy.deepcopy(rng.choice((POOL, ENGINE)))
+    while len(texts) < 9000:
+        obj = copy.deepcopy(rng.choice((POOL, ENGINE, OWNED, WATCHED)))
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
             try:
                 mutate(rng, obj)
