@@ -14,4 +14,11 @@ check-images: images ## the images once more, from the same files: the same byte
 	KELPIE_IMAGES=build/images/again hack/images
 	for image in operator sidecar; do cmp build/images/$$image.tar build/images/again/$$image.tar || exit 1; done
 	rm -r build/images/again
-.PHONY: kube-build check-kube images check-images
+
+manifests: ## the chart as plain manifests, charts/kelpie.yaml
+	hack/kube/build helm
+	hack/gen-manifests
+
+cluster-demo: ## Kelpie on a real Kubernetes on this machine (root); MODE=node: one gateway for each node
+	hack/demo-cluster $(MODE)
+.PHONY: kube-build check-kube images check-images manifests cluster-demo

@@ -1,0 +1,39 @@
+{{- define "kelpie.selector" -}}
+app.kubernetes.io/name: kelpie
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- define "kelpie.labels" -}}
+{{ include "kelpie.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "kelpie.image" -}}
+{{- $image := index . 1 -}}
+{{ $image.repository }}:{{ $image.tag | default (index . 0).Chart.AppVersion }}
+{{- end }}
+
+{{/* The rules of files/rbac.yaml for one place. */}}
+{{- define "kelpie.rules" -}}
+{{- $place := index . 1 -}}
+rules:
+{{- range ((index . 0).Files.Get "files/rbac.yaml" | fromYaml).rows }}
+{{- if eq .in $place }}
+- apiGroups: {{ toJson .apiGroups }}
+  resources: {{ toJson .resources }}
+  {{- with .resourceNames }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: {{ toJson .verbs }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kelpie.subjects" -}}
+subjects:
+- kind: ServiceAccount
+  name: kelpie-operator
+  namespace: {{ .Release.Namespace }}
+{{- end }}
