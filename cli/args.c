@@ -9,6 +9,7 @@ enum {
 	TOKENIZE = 4,
 	DETOKENIZE = 8,
 	RENDER = 16,
+	INJECT = 32,
 	TEXT = TOKENIZE | DETOKENIZE | RENDER
 };
 
@@ -20,18 +21,21 @@ struct option {
 	size_t offset; /* of a const char * in struct given */
 };
 struct given {
-	const char *output, *server, *gateway, *path, *model, *file, *explain, *no_special;
+	const char *output, *server, *gateway, *path, *model, *file, *explain, *no_special, *image,
+		*operator_ns;
 };
 #define AT(member) offsetof(struct given, member)
 static const struct option options[] = {
-	{ "--output", 'o', false, STATUS | EXPLAIN | TEXT, AT(output) },
+	{ "--output", 'o', false, STATUS | EXPLAIN | TEXT | INJECT, AT(output) },
 	{ "--server", 's', false, STATUS | EXPLAIN, AT(server) },
 	{ "--gateway", 0, false, EXPLAIN | TEXT, AT(gateway) },
 	{ "--path", 0, false, TEXT, AT(path) },
 	{ "--model", 'm', false, TEXT, AT(model) },
-	{ "--file", 'f', false, TEXT, AT(file) },
+	{ "--file", 'f', false, TEXT | INJECT, AT(file) },
 	{ "--explain", 0, true, TOKENIZE | RENDER, AT(explain) },
 	{ "--no-special-tokens", 0, true, TOKENIZE, AT(no_special) },
+	{ "--gateway-image", 0, false, INJECT, AT(image) },
+	{ "--operator-namespace", 0, false, INJECT, AT(operator_ns) },
 };
 
 static const struct {
@@ -42,7 +46,8 @@ static const struct {
 	{ "explain", "MODEL or REQUEST-ID", EXPLAIN, false, false },
 	{ "tokenize", "TEXT", TOKENIZE, true, false },
 	{ "detokenize", "IDS", DETOKENIZE, true, true },
-	{ "render", "REQUEST", RENDER, true, false }, { "version", NULL, 0, false, false },
+	{ "render", "REQUEST", RENDER, true, false }, { "inject", NULL, INJECT, false, false },
+	{ "version", NULL, 0, false, false },
 	{ "help", NULL, 0, false, false } };
 
 static size_t command_index(const char *command)
@@ -73,18 +78,24 @@ static const struct option *find(kp_str arg, const char **ret_value)
 	return NULL;
 }
 
-static int set_output(struct kp_cli *cli, const char *value, struct kp_err *err)
+static int set_output(
+	struct kp_cli *cli, const char *command, const char *value, struct kp_err *err)
 {
-	static const char *const names[] = { "wide", "json" };
-	for (int i = 0; value && i < 2; i++) {
-		if (kp_str_eq(kp_str_c(value), kp_str_c(names[i]))) {
-			cli->output = KP_CLI_WIDE + i;
-			return 0;
-		}
+	bool is_inject = kp_str_eq(kp_str_c(command), KP_S("inject"));
+	kp_str v = kp_str_c(value);
+	if (!value || (is_inject && kp_str_eq(v, KP_S("yaml")))) {
+		return 0;
 	}
-	return value ? kp_err_set(err, KP_INVALID_ARGUMENT,
-			       "`--output`: unknown format `%s`: wide or json", value)
-		     : 0;
+	if (kp_str_eq(v, KP_S("json"))) {
+		cli->output = KP_CLI_JSON;
+	} else if (!is_inject && kp_str_eq(v, KP_S("wide"))) {
+		cli->output = KP_CLI_WIDE;
+	} else {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--output`: unknown format `%s`: %s or json", value,
+			is_inject ? "yaml" : "wide");
+	}
+	return 0;
 }
 
 static int check_command(
@@ -181,7 +192,7 @@ int kp_cli_parse(
 	if (!command) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "what is to be done?");
 	}
-	if (check_command(cli, command, &g, err) || set_output(cli, g.output, err)) {
+	if (check_command(cli, command, &g, err) || set_output(cli, command, g.output, err)) {
 		return -1;
 	}
 	const char *env = getenv("KELPIE_SERVER");
@@ -192,6 +203,8 @@ int kp_cli_parse(
 	cli->file = g.file;
 	cli->explain = g.explain != NULL;
 	cli->no_special = g.no_special != NULL;
+	cli->image = g.image;
+	cli->operator_ns = g.operator_ns;
 	*ret_command = command;
 	return 0;
 }

@@ -26,6 +26,7 @@ struct kp_cli {
 	const char *operand; /* the MODEL or REQUEST-ID; text or ids, NULL: standard input */
 	const char *path, *model, *file; /* tokenize, detokenize; NULL: not given */
 	bool explain, no_special;        /* tokenize */
+	const char *image, *operator_ns; /* inject; NULL: as this version's operator has it */
 	enum kp_cli_output output;
 	int64_t now_ns; /* wall time, for ages */
 };
@@ -41,6 +42,7 @@ int kp_cli_explain(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_tokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_detokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_render(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
+int kp_cli_inject(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 
 /* The operand, the file, or standard input. */
 int kp_cli_input(struct kp_cli *cli, struct kp_buf *ret, struct kp_err *err) KP_MUST_USE;

@@ -24,6 +24,8 @@ static const char help[] =
 	"  detokenize [IDS]       the text of token ids, as the model's tokenizer decodes them\n"
 	"  render [REQUEST]       the prompt of a chat: a request as OpenAI's API takes it, or a list of\n"
 	"                         messages; given as JSON, in a file (-f) or on standard input\n"
+	"  inject                 manifests with the gateway put into the pods that opt in (-f, or\n"
+	"                         standard input), as the webhook puts it\n"
 	"  version                versions of this program and of its libraries\n"
 	"  help                   this text\n"
 	"\n"
@@ -42,6 +44,12 @@ static const char help[] =
 	"  --explain              tokenize: each token with its bytes, who wrote it, and the time;\n"
 	"                         render: also the template, its shape, and who wrote which text\n"
 	"  --no-special-tokens    tokenize: without those that the tokenizer puts around a text\n"
+	"\n"
+	"inject:\n"
+	"  -o, --output json      JSON instead of YAML\n"
+	"  --gateway-image IMAGE  of the gateway (default: kelpie.dev/sidecar of this version)\n"
+	"  --operator-namespace NAME\n"
+	"                         where the operator runs (default kelpie-system)\n"
 	"\n"
 	"Exit status: 0 done; 1 failed; 2 wrong usage; 3 no such model or request; 4 a server does not\n"
 	"answer; 5 its answer makes no sense.\n";
@@ -102,6 +110,9 @@ static int run(struct kp_cli *cli, int argc, char **argv, struct kp_err *err)
 	}
 	if (kp_str_eq(c, KP_S("render"))) {
 		return kp_cli_render(cli, err);
+	}
+	if (kp_str_eq(c, KP_S("inject"))) {
+		return kp_cli_inject(cli, err);
 	}
 	if (kp_str_eq(c, KP_S("version"))) {
 		return version(cli);
