@@ -47,8 +47,7 @@ static const struct {
 	{ "tokenize", "TEXT", TOKENIZE, true, false },
 	{ "detokenize", "IDS", DETOKENIZE, true, true },
 	{ "render", "REQUEST", RENDER, true, false }, { "inject", NULL, INJECT, false, false },
-	{ "version", NULL, 0, false, false },
-	{ "help", NULL, 0, false, false } };
+	{ "version", NULL, 0, false, false }, { "help", NULL, 0, false, false } };
 
 static size_t command_index(const char *command)
 {

@@ -42,7 +42,8 @@ struct known {
 struct run {
 	struct kp_cli *cli;
 	struct kp_inject_settings settings;
-	KP_VEC(struct known) known;
+	KP_VEC(struct known)
+	known;
 	size_t n_injected;
 };
 
@@ -65,7 +66,8 @@ static const char *label(struct run *r, const json_t *object)
 
 static int learn(struct run *r, const json_t *object, struct kp_err *err)
 {
-	enum kp_kind kind = kp_kind_find(kp_doc_str(object, "apiVersion"), kp_doc_str(object, "kind"));
+	enum kp_kind kind =
+		kp_kind_find(kp_doc_str(object, "apiVersion"), kp_doc_str(object, "kind"));
 	struct kp_object o;
 	if (kind == KP_KIND_NONE) {
 		return 0;
@@ -73,13 +75,17 @@ static int learn(struct run *r, const json_t *object, struct kp_err *err)
 	struct kp_field_errors errs;
 	json_t *copy = json_deep_copy(object);
 	KP_BUG_ON(!copy);
-	int status = kp_field_errors_init(&errs, r->cli->arena, 1, err) ? -1 : kp_object_load(kind, copy, KP_S("default"), r->cli->arena, &o, &errs, err);
+	int status = kp_field_errors_init(&errs, r->cli->arena, 1, err)
+			     ? -1
+			     : kp_object_load(
+				       kind, copy, KP_S("default"), r->cli->arena, &o, &errs, err);
 	if (status == 0 && errs.n) {
 		status = kp_err_set(err, KP_FAILED_PRECONDITION, "%s: %s: %s", label(r, object),
 			errs.p[0].path, errs.p[0].text);
 	}
 	if (status == 0) {
-		kp_vec_push(&r->known, ((struct known){ o.meta.namespace_, o.meta.name, o.spec.any, kind }));
+		kp_vec_push(&r->known,
+			((struct known){ o.meta.namespace_, o.meta.name, o.spec.any, kind }));
 	}
 	json_decref(copy);
 	return status;
@@ -121,8 +127,9 @@ static int inject_template(
 		return 0;
 	}
 	engine.engine = find(r, KP_KIND_INFERENCE_ENGINE, ns, name);
-	engine.pool = engine.engine ? find(r, KP_KIND_INFERENCE_POOL, ns, engine.engine->pool_ref.name)
-				    : NULL;
+	engine.pool = engine.engine
+			      ? find(r, KP_KIND_INFERENCE_POOL, ns, engine.engine->pool_ref.name)
+			      : NULL;
 	if (kp_inject_pod(template, &engine, &r->settings, r->cli->arena, &notes, &made, err)) {
 		err->code = KP_FAILED_PRECONDITION;
 		return kp_err_wrap(err, "%s", label(r, object));
@@ -243,8 +250,9 @@ int kp_cli_inject(struct kp_cli *cli, struct kp_err *err)
 		status = each_object(&r, s.docs[i].value, inject_object, err);
 	}
 	if (status == 0 && r.n_injected == 0) {
-		fprintf(stderr, "kubectl-kelpie: nothing to inject: no pod here has the label `"
-				KP_INJECT_LABEL "`\n");
+		fprintf(stderr,
+			"kubectl-kelpie: nothing to inject: no pod here has the label `" KP_INJECT_LABEL
+			"`\n");
 	}
 	kp_vec_fini(&r.known);
 	return status ? status : print_all(&r, &s, err);

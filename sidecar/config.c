@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+static const char *const listen_on[] = { "loopback", "all", NULL };
 static const char *const request_templates[] = { "refuse", "trust", NULL };
 
 #define AT(member) offsetof(struct kp_config, member)
@@ -24,8 +25,8 @@ static const struct kp_cmdline_option options[] = {
 	{ "--peer-listen", "HOST:PORT", "where other gateways reach the engines it owns",
 		KP_OPTION_STRING, AT(peer_listen), 0, 0, NULL },
 	{ "--advertise", "HOST:PORT",
-		"what others are told to connect to (default: as --peer-listen)", KP_OPTION_STRING,
-		AT(advertise), 0, 0, NULL },
+		"what others are told to connect to (default: as --peer-listen); an IP address alone: with its port",
+		KP_OPTION_STRING, AT(advertise), 0, 0, NULL },
 	{ "--node", "NAME", "where it runs: gateways of one node are near", KP_OPTION_STRING,
 		AT(node), 0, 0, NULL },
 	{ "--tls-dir", "DIR",
@@ -51,6 +52,15 @@ static const struct kp_cmdline_option options[] = {
 	{ "--listen", "HOST:PORT",
 		"public listener, repeatable (default: 127.0.0.1 and the pool's target ports)",
 		KP_OPTION_STRINGS, AT(listen), 0, KP_MAX_LISTEN, NULL },
+	{ "--listen-on", "WHERE",
+		"without --listen, where the pool's target ports are: loopback (default), all addresses",
+		KP_OPTION_CHOICE, AT(listen_on), 0, 0, listen_on },
+	{ "--probe-listen", "HOST:PORT",
+		"in a pod, for kubelet and scrapers: /livez, /readyz, /metrics, /drained (default: none)",
+		KP_OPTION_STRING, AT(probe_listen), 0, 0, NULL },
+	{ "--ask-drain", "HOST:PORT",
+		"is no gateway: asks the one whose admin listener is there to drain, and ends (a preStop hook)",
+		KP_OPTION_STRING, AT(ask_drain), 0, 0, NULL },
 	{ "--admin-listen", "HOST:PORT", "health, metrics (default 127.0.0.1:9090)",
 		KP_OPTION_STRING, AT(admin_listen), 0, 0, NULL },
 	{ "--namespace", "NAME",
@@ -194,6 +204,10 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 	int r = kp_cmdline_parse(&cmdline, argc, argv, &c, err);
 	if (r != 0) {
 		return r;
+	}
+	if (c.ask_drain) {
+		*ret = c;
+		return 0;
 	}
 	if (!c.manifests == !c.control) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,

@@ -8,6 +8,7 @@
 
 enum { KP_MAX_LISTEN = 16 };
 
+enum kp_listen_on { KP_LISTEN_ON_LOOPBACK = 0, KP_LISTEN_ON_ALL };
 enum kp_request_templates { KP_REQUEST_TEMPLATES_REFUSE = 0, KP_REQUEST_TEMPLATES_TRUST };
 
 struct kp_config {
@@ -26,7 +27,11 @@ struct kp_config {
 	uint32_t locality_margin; /* a farther engine is taken when it runs this many fewer */
 	struct kp_strings listen; /* the i-th is rank i; none: 127.0.0.1 and the target ports of the
 				     pool the gateway owns */
+	enum kp_listen_on listen_on; /* where the target ports are, without `listen` */
 	const char *admin_listen;
+	const char *probe_listen; /* of kubelet and scrapers; NULL: none */
+	const char
+		*ask_drain; /* no gateway: ask the one whose admin listener this is; NULL: be one */
 	const char *namespace;
 	const char *tls_cert, *tls_key;
 	enum kp_routing_policy routing;

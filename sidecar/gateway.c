@@ -14,6 +14,7 @@
 #include "sidecar/gwloop.h"
 #include "sidecar/metrics.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -91,6 +92,20 @@ static int listen_public(struct kp_gateway *g, const char *address, struct kp_er
 	return 0;
 }
 
+/* An IP address alone, as a pod is told its own, gets the port that is listened on. */
+static void advertised(const char *advertise, const char *actual, char *ret, size_t size)
+{
+	unsigned char ip[sizeof(struct in6_addr)];
+	const char *port = strrchr(actual, ':');
+	if (advertise && inet_pton(AF_INET6, advertise, ip) == 1) {
+		snprintf(ret, size, "[%s]%s", advertise, port);
+	} else if (advertise && inet_pton(AF_INET, advertise, ip) == 1) {
+		snprintf(ret, size, "%s%s", advertise, port);
+	} else {
+		snprintf(ret, size, "%s", advertise ? advertise : actual);
+	}
+}
+
 static int listen_peer(struct kp_gateway *g, struct kp_err *err)
 {
 	char actual[300];
@@ -100,12 +115,17 @@ static int listen_peer(struct kp_gateway *g, struct kp_err *err)
 	if (listen_one(g, kp_gwloop_listen_peer, g->config.peer_listen, actual, err)) {
 		return kp_err_wrap(err, "peer port");
 	}
-	snprintf(g->peer_address, sizeof(g->peer_address), "%s",
-		g->config.advertise ? g->config.advertise : actual);
+	advertised(g->config.advertise, actual, g->peer_address, sizeof(g->peer_address));
 	kp_log(KP_LOG_INFO, "peers listening", kp_f_z("address", actual),
 		kp_f_z("advertised", g->peer_address),
 		kp_f_bool("tls", g->peer_tls.server != NULL));
 	return 0;
+}
+
+static void target_address(const struct kp_gateway *g, unsigned port, char *ret, size_t size)
+{
+	snprintf(ret, size, "%s:%u", g->config.listen_on == KP_LISTEN_ON_ALL ? "" : "127.0.0.1",
+		port);
 }
 
 static int listen_all(struct kp_gateway *g, struct kp_err *err)
@@ -120,7 +140,7 @@ static int listen_all(struct kp_gateway *g, struct kp_err *err)
 	}
 	for (size_t i = 0; i < n; i++) {
 		char address[32];
-		snprintf(address, sizeof(address), "127.0.0.1:%u", ports[i]);
+		target_address(g, ports[i], address, sizeof(address));
 		if (listen_public(g, address, err)) {
 			return -1;
 		}
@@ -138,7 +158,7 @@ void kp_gateway_listen(struct kp_gateway *g, const uint16_t *ports, size_t n)
 	for (size_t i = 0; !g->is_listening && i < n; i++) {
 		char address[32];
 		struct kp_err err;
-		snprintf(address, sizeof(address), "127.0.0.1:%u", ports[i]);
+		target_address(g, ports[i], address, sizeof(address));
 		if (check_unused(address, &err)) {
 			kp_log(KP_LOG_ERROR, "cannot listen", kp_f_err(&err));
 			continue;
@@ -180,6 +200,9 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 		return -1;
 	}
 	kp_log(KP_LOG_INFO, "admin listening", kp_f_int("port", kp_admin_port(g->admin)));
+	if (g->config.probe_listen && kp_gateway_probes_start(g, &g->probes, err)) {
+		return -1;
+	}
 	actual_address(g->config.admin_listen, kp_admin_port(g->admin), g->admin_address,
 		sizeof(g->admin_address));
 	for (size_t i = 0; i < g->n_loops; i++) {
@@ -207,6 +230,7 @@ void kp_gateway_destroy(struct kp_gateway *g)
 	if (!g) {
 		return;
 	}
+	kp_admin_stop(g->probes);
 	kp_admin_stop(g->admin);
 	kp_control_stop(g->control);    /* publishes nothing any more */
 	kp_workers_destroy(g->workers); /* jobs come back to the loops' mailboxes */
@@ -238,8 +262,10 @@ static bool wait_idle(struct kp_gateway *g, int64_t ns, bool idle_ends_it)
 
 void kp_gateway_drain(struct kp_gateway *g)
 {
-	long long none = 0;
-	int64_t refuse_ns = kp_now_ns() + (g->config.control ? TOLD_NS : 0);
+	long long none = 0, no_time = 0;
+	int64_t now_ns = kp_now_ns();
+	int64_t refuse_ns = now_ns + (g->config.control ? TOLD_NS : 0);
+	atomic_compare_exchange_strong(&g->drain_ns, &no_time, now_ns);
 	atomic_compare_exchange_strong(&g->refuse_ns, &none, refuse_ns);
 	if (!atomic_exchange(&g->draining, true)) {
 		kp_log(KP_LOG_INFO, "draining", kp_f_int("in_flight", atomic_load(&g->in_flight)));
@@ -253,15 +279,45 @@ bool kp_gateway_refuses(const struct kp_gateway *g, int64_t now_ns)
 	       now_ns >= atomic_load_explicit(&g->refuse_ns, memory_order_relaxed);
 }
 
-static void drain(struct kp_gateway *g)
+static int64_t settle_ns(const struct kp_gateway *g)
 {
-	int64_t settle_ns = KP_MAX(g->config.drain_settle_ns, g->config.control ? TOLD_NS : 0);
-	kp_gateway_drain(g);
-	wait_idle(g, settle_ns, false);
-	for (size_t i = 0; i < g->n_loops; i++) {
+	return KP_MAX(g->config.drain_settle_ns, g->config.control ? TOLD_NS : 0);
+}
+
+static void close_listeners(struct kp_gateway *g)
+{
+	bool was_closed = atomic_exchange(&g->closed, true);
+	for (size_t i = 0; !was_closed && i < g->n_loops; i++) {
 		kp_gwloop_drain(g->loops[i], false);
 	}
-	if (!wait_idle(g, g->config.drain_timeout_ns, true)) {
+}
+
+enum kp_drain_state kp_gateway_drained(struct kp_gateway *g, int64_t now_ns)
+{
+	int64_t since_ns = now_ns - atomic_load(&g->drain_ns);
+	if (!atomic_load(&g->draining)) {
+		return KP_DRAIN_NONE;
+	}
+	if (since_ns < settle_ns(g)) {
+		return KP_DRAIN_UNDER_WAY;
+	}
+	close_listeners(g);
+	if (atomic_load(&g->in_flight) == 0) {
+		return KP_DRAIN_DONE;
+	}
+	return since_ns - settle_ns(g) < g->config.drain_timeout_ns ? KP_DRAIN_UNDER_WAY
+								    : KP_DRAIN_TOO_LONG;
+}
+
+/* What a preStop hook began long ago is not waited for again. */
+static void drain(struct kp_gateway *g)
+{
+	kp_gateway_drain(g);
+	int64_t since_ns = kp_now_ns() - atomic_load(&g->drain_ns);
+	wait_idle(g, settle_ns(g) - since_ns, false);
+	close_listeners(g);
+	since_ns = kp_now_ns() - atomic_load(&g->drain_ns) - settle_ns(g);
+	if (!wait_idle(g, g->config.drain_timeout_ns - since_ns, true)) {
 		kp_log(KP_LOG_WARN, "drain timeout, ending requests",
 			kp_f_int("in_flight", atomic_load(&g->in_flight)));
 		for (size_t i = 0; i < g->n_loops; i++) {

@@ -28,7 +28,7 @@ struct kp_gateway {
 	struct kp_gwloop **loops;
 	size_t n_loops;
 	struct kp_control *control;
-	struct kp_admin *admin;
+	struct kp_admin *admin, *probes;            /* probes: NULL: no --probe-listen */
 	char admin_address[300], peer_address[300]; /* where others reach it, "" nowhere; set before
 						       the control thread starts */
 	struct {
@@ -36,7 +36,8 @@ struct kp_gateway {
 	} served;
 	atomic_llong body_bytes; /* of all request bodies held */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
-	atomic_bool draining;
+	atomic_bool draining, closed; /* closed: nothing is accepted any more */
+	atomic_llong drain_ns;        /* when it began to (monotonic) */
 	atomic_llong
 		refuse_ns; /* while it drains: when it begins to turn other gateways away (monotonic) */
 	bool is_listening; /* on a public address; the control thread's once it runs */
@@ -50,6 +51,14 @@ void kp_gateway_listen(struct kp_gateway *g, const uint16_t *ports, size_t n);
 /* Any thread: not ready from now on, and the operator is told. Other gateways are turned away once it has
  * had a second to name another owner, if there is one; what runs goes on. */
 void kp_gateway_drain(struct kp_gateway *g);
+/* Any thread. Who asks also moves it on: once those who send requests had --drain-settle to notice, the listeners close. */
+enum kp_drain_state {
+	KP_DRAIN_NONE = 0,
+	KP_DRAIN_UNDER_WAY,
+	KP_DRAIN_DONE,    /* nothing is in flight, and nothing comes any more */
+	KP_DRAIN_TOO_LONG /* --drain-timeout is over, something still is */
+};
+enum kp_drain_state kp_gateway_drained(struct kp_gateway *g, int64_t now_ns);
 /* Any thread: is what other gateways send turned away? */
 bool kp_gateway_refuses(const struct kp_gateway *g, int64_t now_ns);
 /* Blocks until SIGTERM or SIGINT, drains, takes everything down. */

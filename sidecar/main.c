@@ -1,6 +1,7 @@
-/* kelpie-sidecar: builds the gateway, runs it, takes it down. */
+/* kelpie-sidecar: builds the gateway, runs it, takes it down; or asks one to drain. */
 #include "base/process.h"
 #include "obs/log.h"
+#include "sidecar/ask.h"
 #include "sidecar/gateway.h"
 
 #include <stdio.h>
@@ -18,6 +19,13 @@ int main(int argc, char **argv)
 	}
 	if (r > 0) {
 		return 0;
+	}
+	if (config.ask_drain) {
+		r = kp_ask_drain(config.ask_drain, &err);
+		if (r < 0) {
+			fprintf(stderr, "kelpie-sidecar: %s\n", err.msg);
+		}
+		return r < 0 ? 1 : 0;
 	}
 	kp_log_start(config.log_level, config.log_format);
 	r = kp_gateway_start(&config, &gateway, &err);

@@ -9,6 +9,8 @@
    request is answered at once, however many others send none, or do not take their answers. When answers that
    were not taken yet are too large together, those of whom did nothing for longest are dropped in the same way.
 
+   A handler that has no answer yet is asked again by a timer of the connection, which is in no list meanwhile: few may wait, and nobody ends them.
+
    The feed: a publisher leaves its text in `pending`, under the mutex, and wakes the thread; the
    thread takes it, makes it the current one and asks for a writable callback of every client. Each
    client knows the number of the last text it was sent. libwebsockets copies what a socket does not
@@ -38,12 +40,21 @@ enum {
 	HANGUP_S = 40    /* and given up after so long */
 };
 
+struct waiting { /* a request that is asked again */
+	const struct kp_admin_route *route;
+	struct kp_admin_query query;
+	char text[MAX_HEAD + KP_ADMIN_MAX_ARGS]; /* that the query points into */
+	int64_t since_ns;
+	bool is_head;
+};
+
 struct session { /* lws zeroes it at connection */
 	struct kp_buf body;
 	size_t sent;
 	bool has_body;
-	struct kp_list feed; /* in kp_admin.clients while it is one */
-	uint64_t seen;       /* number of the text it was sent */
+	struct waiting *waiting; /* NULL: none */
+	struct kp_list feed;     /* in kp_admin.clients while it is one */
+	uint64_t seen;           /* number of the text it was sent */
 	struct lws *wsi;
 };
 
@@ -63,8 +74,9 @@ struct kp_admin {
 
 	/* The thread's. */
 	struct kp_list connections; /* who did nothing for longest first */
-	unsigned n_connections, max_connections;
-	size_t held; /* of those in the list */
+	unsigned n_connections, max_connections,
+		n_waiting; /* those that wait are not in the list */
+	size_t held;       /* of those in the list */
 	struct kp_list clients;
 	size_t n_clients;
 	struct kp_buf current; /* LWS_PRE bytes, then the text */
@@ -145,8 +157,8 @@ static void on_connection(struct kp_admin *a, struct lws *wsi)
 	c->wsi = wsi;
 	lws_set_opaque_user_data(wsi, c);
 	list_last(a, c);
-	if (a->n_connections >
-		a->max_connections - a->max_connections / 8 - (unsigned)a->n_clients) {
+	if (a->n_connections > a->max_connections - a->max_connections / 8 -
+				       (unsigned)a->n_clients - a->n_waiting) {
 		end_oldest(a);
 	}
 }
@@ -236,11 +248,48 @@ static bool is_asked_by_others(struct lws *wsi)
 		       kp_str_eq(kp_str_c(site), KP_S("none")));
 }
 
-static struct kp_admin_answer serve(
-	struct kp_admin *a, struct lws *wsi, const struct kp_admin_route *route, struct kp_buf *out)
+/* The handler wants to be asked again: the query is kept, at a place of its own. */
+static struct kp_admin_answer wait(struct kp_admin *a, struct lws *wsi, struct session *s,
+	const struct kp_admin_route *route, const struct kp_admin_query *query, const char *text,
+	struct kp_buf *out)
 {
-	char text[MAX_HEAD + KP_ADMIN_MAX_ARGS];
-	struct kp_admin_query query;
+	struct kp_err err;
+	kp_buf_reset(out);
+	if (a->n_waiting >= KP_MIN((unsigned)KP_ADMIN_MAX_WAITING, a->max_connections / 4)) {
+		kp_err_set(&err, KP_UNAVAILABLE, "`%s`: %u wait for it already", route->path,
+			a->n_waiting);
+		return kp_admin_error(out, &err);
+	}
+	s->waiting = kp_new(struct waiting);
+	*s->waiting = (struct waiting){ .route = route, .query = *query, .since_ns = kp_now_ns() };
+	memcpy(s->waiting->text, text, sizeof(s->waiting->text));
+	for (size_t i = 0; i < query->n; i++) {
+		kp_str *parts[] = { &s->waiting->query.args[i].name,
+			&s->waiting->query.args[i].value };
+		for (size_t k = 0; k < KP_LEN(parts); k++) {
+			parts[k]->p = parts[k]->p ? s->waiting->text + (parts[k]->p - text) : NULL;
+		}
+	}
+	a->n_waiting++;
+	unlist(a, lws_get_opaque_user_data(wsi));
+	lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
+	lws_set_timer_usecs(wsi, KP_ADMIN_AGAIN_MS * LWS_US_PER_MS);
+	return (struct kp_admin_answer){ .status = 0 };
+}
+
+static void stop_waiting(struct kp_admin *a, struct session *s)
+{
+	if (s->waiting) {
+		a->n_waiting--;
+		kp_free(&s->waiting);
+	}
+}
+
+static struct kp_admin_answer serve(struct kp_admin *a, struct lws *wsi, struct session *s,
+	const struct kp_admin_route *route, struct kp_buf *out)
+{
+	char text[MAX_HEAD + KP_ADMIN_MAX_ARGS] = { 0 };
+	struct kp_admin_query query = { .n = 0 };
 	struct kp_err err;
 	if (route->acts && is_asked_by_others(wsi)) {
 		kp_err_set(&err, KP_PERMISSION_DENIED, "`%s`: a page of another origin asks",
@@ -250,16 +299,17 @@ static struct kp_admin_answer serve(
 	if (read_query(wsi, text, &query, &err)) {
 		return kp_admin_error(out, &err);
 	}
-	return route->handle(a->opts.ctx, &query, out);
+	struct kp_admin_answer ans = route->handle(a->opts.ctx, &query, out);
+	return ans.status ? ans : wait(a, wsi, s, route, &query, text, out);
 }
 
 static struct kp_admin_answer build(
-	struct kp_admin *a, struct lws *wsi, kp_str path, struct kp_buf *out)
+	struct kp_admin *a, struct lws *wsi, struct session *s, kp_str path, struct kp_buf *out)
 {
 	struct kp_err err;
 	for (size_t i = 0; i < a->opts.n_routes; i++) {
 		if (kp_str_eq(path, kp_str_c(a->opts.routes[i].path))) {
-			return serve(a, wsi, &a->opts.routes[i], out);
+			return serve(a, wsi, s, &a->opts.routes[i], out);
 		}
 	}
 	if (a->opts.feed_path && kp_str_eq(path, kp_str_c(a->opts.feed_path))) {
@@ -315,9 +365,51 @@ static int refuse(struct lws *wsi, const struct kp_err *err)
 	return -1;
 }
 
-static int on_request(struct kp_admin *a, struct lws *wsi, struct session *s)
+/* s->body is the answer's. */
+static int respond(struct lws *wsi, struct session *s, struct kp_admin_answer ans, const char *what,
+	bool is_head)
 {
 	unsigned char head[LWS_PRE + 2048];
+	struct kp_err err;
+	if (kp_buf_finish(&s->body, what, &err)) {
+		kp_buf_reset(&s->body);
+		err.code = KP_INTERNAL;
+		ans = kp_admin_error(&s->body, &err);
+	}
+	size_t length = make_head(wsi, &ans, s->body.n, head + LWS_PRE, sizeof(head) - LWS_PRE);
+	if (length == 0 ||
+		lws_write(wsi, head + LWS_PRE, length, LWS_WRITE_HTTP_HEADERS) != (int)length) {
+		return -1;
+	}
+	if (is_head) {
+		s->sent = s->body.n;
+	}
+	lws_callback_on_writable(wsi);
+	return 0;
+}
+
+/* Time to ask again. */
+static int on_timer(struct kp_admin *a, struct lws *wsi, struct session *s)
+{
+	struct waiting *w = s->waiting;
+	w->query.waited_ns = KP_MAX(kp_now_ns() - w->since_ns, INT64_C(1));
+	struct kp_admin_answer ans = w->route->handle(a->opts.ctx, &w->query, &s->body);
+	if (ans.status == 0) {
+		kp_buf_reset(&s->body);
+		lws_set_timer_usecs(wsi, KP_ADMIN_AGAIN_MS * LWS_US_PER_MS);
+		return 0;
+	}
+	const char *path = w->route->path;
+	bool is_head = w->is_head;
+	stop_waiting(a, s);
+	list_last(a, lws_get_opaque_user_data(wsi));
+	int r = respond(wsi, s, ans, path, is_head);
+	on_progress(a, wsi, s->body.cap);
+	return r;
+}
+
+static int on_request(struct kp_admin *a, struct lws *wsi, struct session *s)
+{
 	char path[MAX_HEAD + 1];
 	int get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI),
 	    is_head = lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI);
@@ -332,22 +424,12 @@ static int on_request(struct kp_admin *a, struct lws *wsi, struct session *s)
 	kp_buf_init(&s->body, MAX_ANSWER);
 	s->has_body = true;
 	s->sent = 0;
-	ans = build(a, wsi, kp_str_c(path), &s->body);
-	if (kp_buf_finish(&s->body, path, &err)) {
-		kp_buf_reset(&s->body);
-		err.code = KP_INTERNAL;
-		ans = kp_admin_error(&s->body, &err);
+	ans = build(a, wsi, s, kp_str_c(path), &s->body);
+	if (s->waiting) {
+		s->waiting->is_head = is_head > 0;
+		return 0;
 	}
-	size_t length = make_head(wsi, &ans, s->body.n, head + LWS_PRE, sizeof(head) - LWS_PRE);
-	if (length == 0 ||
-		lws_write(wsi, head + LWS_PRE, length, LWS_WRITE_HTTP_HEADERS) != (int)length) {
-		return -1;
-	}
-	if (is_head > 0) {
-		s->sent = s->body.n;
-	}
-	lws_callback_on_writable(wsi);
-	return 0;
+	return respond(wsi, s, ans, path, is_head > 0);
 }
 
 static int on_writable(struct lws *wsi, struct session *s)
@@ -480,6 +562,9 @@ static void on_closed(struct kp_admin *a, struct session *s)
 		kp_buf_fini(&s->body);
 		s->has_body = false;
 	}
+	if (s) {
+		stop_waiting(a, s);
+	}
 	if (s && kp_list_linked(&s->feed)) {
 		kp_list_del(&s->feed);
 		a->n_clients--;
@@ -498,11 +583,16 @@ static int on_lws(
 	} else if (reason == LWS_CALLBACK_WSI_DESTROY) {
 		on_disconnection(a, wsi);
 	} else if (reason == LWS_CALLBACK_HTTP) {
+		stop_waiting(a, s); /* one at a time: lws reads no second one before */
 		if (s->has_body) {
 			kp_buf_fini(&s->body);
 		}
 		r = on_request(a, wsi, s);
 		on_progress(a, wsi, s->body.cap);
+	} else if (reason == LWS_CALLBACK_TIMER) {
+		r = s && s->waiting ? on_timer(a, wsi, s) : 0;
+	} else if (reason == LWS_CALLBACK_HTTP_WRITEABLE && s && s->waiting) {
+		r = 0; /* it has nothing to say yet */
 	} else if (reason == LWS_CALLBACK_HTTP_WRITEABLE) {
 		on_progress(a, wsi, s ? s->body.cap : 0);
 		r = s && s->has_body ? on_writable(wsi, s) : -1; /* s may be gone */

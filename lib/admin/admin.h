@@ -18,7 +18,9 @@ enum {
 	KP_ADMIN_MAX_ARGS = 8,
 	KP_ADMIN_MAX_CONNECTIONS = 512,
 	KP_ADMIN_MAX_FEED_CLIENTS = 64,
-	KP_ADMIN_MAX_FEED_BYTES = 64 << 10
+	KP_ADMIN_MAX_FEED_BYTES = 64 << 10,
+	KP_ADMIN_MAX_WAITING = 64,
+	KP_ADMIN_AGAIN_MS = 50
 };
 
 struct kp_admin;
@@ -29,12 +31,15 @@ struct kp_admin_query {
 		kp_str name, value;
 	} args[KP_ADMIN_MAX_ARGS];
 	size_t n;
+	int64_t waited_ns; /* since it was asked first; 0: this is the first time */
 };
 /* KP_STR_NULL when absent; p is set, n 0, when it has no value ("?verbose"). */
 kp_str kp_admin_arg(const struct kp_admin_query *q, const char *name);
 
 struct kp_admin_answer {
-	unsigned status;
+	unsigned
+		status; /* 0: not yet: the same is asked again after KP_ADMIN_AGAIN_MS, with what it appended
+			     thrown away. KP_ADMIN_MAX_WAITING may wait; beyond, 503 */
 	const char *type; /* static */
 	const char *csp;  /* Content-Security-Policy, static, for pages; NULL: none */
 };

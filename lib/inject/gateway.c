@@ -90,8 +90,8 @@ static void add_all(json_t *map, const struct kp_kv *kv, size_t n, struct kp_are
 	}
 }
 
-static json_t *resources(
-	const struct kp_inject_wishes *w, bool fixed, struct amounts *ret_cpu, struct amounts *ret_memory, struct kp_arena *a)
+static json_t *resources(const struct kp_inject_wishes *w, bool fixed, struct amounts *ret_cpu,
+	struct amounts *ret_memory, struct kp_arena *a)
 {
 	json_t *r = json_object(), *requests = json_object(), *limits = json_object();
 	*ret_cpu = amounts_of(first(w->cpu, in(w->requests, w->n_requests, "cpu")),
@@ -113,7 +113,8 @@ static json_t *resources(
 
 /* --- its command line --- */
 
-static void add_arg(json_t *args, struct kp_arena *a, const char *name, const char *fmt, ...) KP_PRINTF(4, 5);
+static void add_arg(json_t *args, struct kp_arena *a, const char *name, const char *fmt, ...)
+	KP_PRINTF(4, 5);
 static void add_arg(json_t *args, struct kp_arena *a, const char *name, const char *fmt, ...)
 {
 	char text[400];
@@ -173,7 +174,8 @@ static json_t *environment(void)
 
 static json_t *port(const char *name, int number)
 {
-	return json_pack("{s:s, s:i, s:s}", "name", name, "containerPort", number, "protocol", "TCP");
+	return json_pack(
+		"{s:s, s:i, s:s}", "name", name, "containerPort", number, "protocol", "TCP");
 }
 
 static json_t *ports(const struct kp_inject_place *place, const struct kp_inject_wishes *w)
@@ -200,8 +202,8 @@ static json_t *probe(const char *path, int port, int period, int timeout, int fa
 static json_t *security(const json_t *spec)
 {
 	json_t *s = json_pack("{s:b, s:b, s:b, s:{s:[s]}, s:{s:s}}", "runAsNonRoot", 1,
-		"allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1, "capabilities", "drop", "ALL",
-		"seccompProfile", "type", "RuntimeDefault");
+		"allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1, "capabilities", "drop",
+		"ALL", "seccompProfile", "type", "RuntimeDefault");
 	const json_t *pod = json_object_get(spec, "securityContext");
 	if (json_integer_value(json_object_get(pod, "runAsUser")) <= 0) {
 		kp_put(s, "runAsUser", json_integer(USER));
@@ -215,8 +217,8 @@ static json_t *mounts(const struct kp_inject_place *place)
 	json_t *list = json_pack("[{s:s, s:s, s:b}, {s:s, s:s}]", "name", "kelpie-identity",
 		"mountPath", SECRETS, "readOnly", 1, "name", "kelpie-state", "mountPath", STATE);
 	if (place->shm_volume) {
-		json_t *m = json_pack(
-			"{s:s, s:s}", "name", place->shm_volume, "mountPath", "/dev/shm");
+		json_t *m =
+			json_pack("{s:s, s:s}", "name", place->shm_volume, "mountPath", "/dev/shm");
 		if (place->shm_sub_path.p) {
 			kp_put(m, "subPath",
 				json_stringn(place->shm_sub_path.p, place->shm_sub_path.n));
@@ -233,8 +235,8 @@ json_t *kp_inject_gateway(const struct kp_inject_place *place, const struct kp_i
 	json_t *r = resources(w, is_guaranteed(place->spec), &cpu, &memory, a);
 	kp_str admin = kp_arena_printf(a, "127.0.0.1:%d", w->admin_port);
 	json_t *c = json_pack("{s:s, s:s, s:s, s:s, s:[s]}", "name", KP_INJECT_CONTAINER, "image",
-		settings->image, "imagePullPolicy", "IfNotPresent", "restartPolicy", "Always", "command",
-		"kelpie-sidecar");
+		settings->image, "imagePullPolicy", "IfNotPresent", "restartPolicy", "Always",
+		"command", "kelpie-sidecar");
 	KP_BUG_ON(!c);
 	kp_put(c, "args", arguments(w, settings, cpu, memory, a));
 	kp_put(c, "env", environment());
@@ -262,6 +264,6 @@ json_t *kp_inject_identity_volume(void)
 
 json_t *kp_inject_state_volume(void)
 {
-	return json_pack("{s:s, s:{s:s, s:s}}", "name", "kelpie-state", "emptyDir", "medium", "Memory",
-		"sizeLimit", "256Mi");
+	return json_pack("{s:s, s:{s:s, s:s}}", "name", "kelpie-state", "emptyDir", "medium",
+		"Memory", "sizeLimit", "256Mi");
 }

@@ -41,8 +41,7 @@ static bool is_sleep_command(const json_t *command, int64_t *ret)
 	kp_str line = is_shell ? kp_str_trim(word(command, 2)) : KP_STR_NULL;
 	kp_str program;
 	return is_shell && kp_str_split(&line, ' ', &program) &&
-	       is_program(program, KP_S("sleep")) && line.p &&
-	       read_seconds(kp_str_trim(line), ret);
+	       is_program(program, KP_S("sleep")) && line.p && read_seconds(kp_str_trim(line), ret);
 }
 
 /* Ours of before: "/drained", "/drained?min=N". */
@@ -81,7 +80,8 @@ static json_t *make(const struct kp_inject_wishes *w, int64_t least)
 }
 
 int64_t kp_inject_hook(json_t *container, const struct kp_inject_wishes *w,
-	const struct kp_inject_settings *settings, struct kp_arena *a, struct kp_inject_notes *notes)
+	const struct kp_inject_settings *settings, struct kp_arena *a,
+	struct kp_inject_notes *notes)
 {
 	enum { SLEEP_ACTION_SINCE = 30 };
 	const json_t *had = kp_doc_at(container, "lifecycle.preStop");

@@ -16,7 +16,7 @@ struct work {
 	const struct kp_inject_settings *settings;
 	struct kp_arena *a;
 	struct kp_inject_notes *notes;
-	kp_str name; /* of the InferenceEngine */
+	kp_str name;     /* of the InferenceEngine */
 	int64_t least_s; /* what the hook waits at least */
 };
 
@@ -34,8 +34,7 @@ struct kp_inject_settings kp_inject_defaults(void)
 
 void kp_inject_settings_namespace(struct kp_inject_settings *s, const char *ns, struct kp_arena *a)
 {
-	s->control =
-		kp_arena_strz(a, kp_arena_printf(a, "kelpie-operator.%.63s.svc:9090", ns));
+	s->control = kp_arena_strz(a, kp_arena_printf(a, "kelpie-operator.%.63s.svc:9090", ns));
 	s->bootstrap =
 		kp_arena_strz(a, kp_arena_printf(a, "https://kelpie-operator.%.63s.svc:443", ns));
 }
@@ -72,6 +71,21 @@ static int check_shape(const json_t *spec, struct kp_err *err)
 					"`spec.%s[%zu]`: expected an object", lists[i], k);
 			}
 		}
+	}
+	return 0;
+}
+
+static int check_engine_shape(const json_t *c, struct kp_err *err)
+{
+	const json_t *mounts = json_object_get(c, "volumeMounts"),
+		     *lifecycle = json_object_get(c, "lifecycle");
+	if (mounts && !json_is_array(mounts) && !json_is_null(mounts)) {
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "the engine's `volumeMounts`: expected a list");
+	}
+	if (lifecycle && !json_is_object(lifecycle) && !json_is_null(lifecycle)) {
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "the engine's `lifecycle`: expected an object");
 	}
 	return 0;
 }
@@ -114,12 +128,14 @@ static int check_cluster(const struct work *k, struct kp_err *err)
 static int check_names(const struct work *k, struct kp_err *err)
 {
 	static const char *const volumes[] = { "kelpie-identity", "kelpie-state", "kelpie-shm" };
-	const json_t *done = json_object_get(json_object_get(k->meta, "annotations"), KP_INJECT_DONE);
+	const json_t *done =
+		json_object_get(json_object_get(k->meta, "annotations"), KP_INJECT_DONE);
 	if (kp_find_by(containers_of(k->spec, false), "name", KP_S(KP_INJECT_CONTAINER)) >= 0 ||
 		(!done && kp_find_by(containers_of(k->spec, true), "name",
 				  KP_S(KP_INJECT_CONTAINER)) >= 0)) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"it has a container `" KP_INJECT_CONTAINER "` that Kelpie did not make: give it another name");
+			"it has a container `" KP_INJECT_CONTAINER
+			"` that Kelpie did not make: give it another name");
 	}
 	for (size_t i = 0; !done && i < KP_LEN(volumes); i++) {
 		if (kp_find_by(json_object_get(k->spec, "volumes"), "name", kp_str_c(volumes[i])) >=
@@ -156,7 +172,8 @@ static const char *use_of(const struct work *k, json_int_t port)
 static int check_container_ports(const struct work *k, const json_t *containers, struct kp_err *err)
 {
 	for (size_t i = 0; i < json_array_size(containers); i++) {
-		const json_t *c = json_array_get(containers, i), *ports = json_object_get(c, "ports");
+		const json_t *c = json_array_get(containers, i),
+			     *ports = json_object_get(c, "ports");
 		kp_str name = kp_doc_str(c, "name");
 		if (kp_str_eq(name, KP_S(KP_INJECT_CONTAINER))) {
 			continue;
@@ -169,7 +186,8 @@ static int check_container_ports(const struct work *k, const json_t *containers,
 			const char *use = is_tcp ? use_of(k, n) : NULL;
 			if (use) {
 				return kp_err_set(err, KP_INVALID_ARGUMENT,
-					"container `%" KP_FMT "` has port %lld, which the gateway takes %s: one of them must change",
+					"container `%" KP_FMT
+					"` has port %lld, which the gateway takes %s: one of them must change",
 					KP_ARG(name), (long long)n, use);
 			}
 		}
@@ -184,7 +202,8 @@ static int check_ports(const struct work *k, struct kp_err *err)
 	const char *use = e ? use_of(k, e->engine.port) : NULL;
 	if (use) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"engine `%" KP_FMT "` listens on %d (spec.engine.port), which the gateway takes %s: one of them must change",
+			"engine `%" KP_FMT
+			"` listens on %d (spec.engine.port), which the gateway takes %s: one of them must change",
 			KP_ARG(k->name), e->engine.port, use);
 	}
 	for (size_t i = 0; pool && i < pool->n_target_ports; i++) {
@@ -255,7 +274,8 @@ const json_t *kp_inject_engine_container(const json_t *pod, kp_str named, struct
 		found = by_name(list, name);
 		if (!found) {
 			kp_err_set(err, KP_INVALID_ARGUMENT,
-				"there is no container `%" KP_FMT "` (%s)", KP_ARG(kp_str_sub(name, 0, 63)),
+				"there is no container `%" KP_FMT "` (%s)",
+				KP_ARG(kp_str_sub(name, 0, 63)),
 				by_pod.p ? "annotation `kelpie.dev/engine-container`"
 					 : "the engine's spec.engine.container");
 		}
@@ -266,16 +286,16 @@ const json_t *kp_inject_engine_container(const json_t *pod, kp_str named, struct
 	}
 	found = only_accelerated(list);
 	if (!found) {
-		found = by_name(list,
-			kp_doc_str(annotations, "kubectl.kubernetes.io/default-container"));
+		found = by_name(
+			list, kp_doc_str(annotations, "kubectl.kubernetes.io/default-container"));
 	}
 	if (found) {
 		return found;
 	}
 	for (size_t i = 0; i < json_array_size(list) && used < sizeof(names) - 1; i++) {
 		kp_str n = kp_doc_str(json_array_get(list, i), "name");
-		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%" KP_FMT,
-			i ? ", " : "", KP_ARG(n));
+		used += (size_t)snprintf(
+			names + used, sizeof(names) - used, "%s%" KP_FMT, i ? ", " : "", KP_ARG(n));
 	}
 	kp_err_set(err, KP_INVALID_ARGUMENT,
 		"which of its containers is the engine (%s)? Say it in the engine's spec.engine.container or the annotation `kelpie.dev/engine-container`",
@@ -353,8 +373,8 @@ static void share_memory(struct work *k, struct kp_inject_place *place)
 		place->shm_sub_path = kp_doc_str(had, "subPath");
 		return;
 	}
-	json_t *v = json_pack(
-		"{s:s, s:{s:s}}", "name", "kelpie-shm", "emptyDir", "medium", "Memory");
+	json_t *v =
+		json_pack("{s:s, s:{s:s}}", "name", "kelpie-shm", "emptyDir", "medium", "Memory");
 	if (k->w.shm_size.p) {
 		kp_put(json_object_get(v, "emptyDir"), "sizeLimit",
 			json_stringn(k->w.shm_size.p, k->w.shm_size.n));
@@ -399,8 +419,9 @@ static void put_grace(struct work *k)
 	int64_t has = json_is_integer(had) ? json_integer_value(had) : DEFAULT_S;
 	int64_t needs = KP_MAX((int64_t)k->w.drain_s, k->least_s) + KP_INJECT_ENGINE_STOP_S;
 	if (has < needs) {
-		kp_put(k->spec, key, json_integer(needs));
-		if (json_is_integer(had)) {
+		bool is_given = json_is_integer(had);
+		kp_put(k->spec, key, json_integer(needs)); /* `had` is gone */
+		if (is_given) {
 			kp_inject_note(k->notes, k->a,
 				"terminationGracePeriodSeconds is %lld instead of %lld: the drain may take %lld s, the engine's end %d s more",
 				(long long)needs, (long long)has,
@@ -430,15 +451,18 @@ static void put_dns(struct work *k)
 
 static int apply(struct work *k, struct kp_err *err)
 {
+	if (check_names(k, err) || check_cluster(k, err)) {
+		return -1;
+	}
 	const json_t *engine = kp_inject_engine_container(k->pod, k->w.container, err);
-	if (!engine || check_cluster(k, err) || check_names(k, err) ||
-		(!k->w.is_node && check_ports(k, err))) {
+	if (!engine || check_engine_shape(engine, err) || (!k->w.is_node && check_ports(k, err))) {
 		return -1;
 	}
 	k->engine = kp_unconst(engine); /* a part of the copy */
 	if (!k->facts->engine) {
 		kp_inject_note(k->notes, k->a,
-			"there is no InferenceEngine `%.*s` yet: injected with defaults", KP_ARG(k->name));
+			"there is no InferenceEngine `%.*s` yet: injected with defaults",
+			KP_ARG(k->name));
 	}
 	put_gateway(k);
 	k->least_s = kp_inject_hook(k->engine, &k->w, k->settings, k->a, k->notes);
@@ -456,8 +480,8 @@ static bool is_mirror(const json_t *pod)
 }
 
 int kp_inject_pod(const json_t *pod, const struct kp_inject_engine *engine,
-	const struct kp_inject_settings *settings, struct kp_arena *a, struct kp_inject_notes *notes,
-	json_t **ret, struct kp_err *err)
+	const struct kp_inject_settings *settings, struct kp_arena *a,
+	struct kp_inject_notes *notes, json_t **ret, struct kp_err *err)
 {
 	struct work k = { .facts = engine,
 		.settings = settings,
@@ -472,7 +496,8 @@ int kp_inject_pod(const json_t *pod, const struct kp_inject_engine *engine,
 		k.meta = json_object_get(k.pod, "metadata");
 		k.spec = json_object_get(k.pod, "spec");
 		const json_t *annotations = json_object_get(k.meta, "annotations");
-		bool is_odd = annotations && !json_is_object(annotations) && !json_is_null(annotations);
+		bool is_odd =
+			annotations && !json_is_object(annotations) && !json_is_null(annotations);
 		if (check_name(k.name, err) || check_shape(k.spec, err) ||
 			(is_odd && kp_err_set(err, KP_INVALID_ARGUMENT,
 					   "`metadata.annotations`: expected an object")) ||

@@ -33,8 +33,7 @@ struct kp_inject_settings {
 /* This version's image and the names of the operator's Service in `kelpie-system`. */
 struct kp_inject_settings kp_inject_defaults(void);
 /* The operator's Service in another namespace. */
-void kp_inject_settings_namespace(
-	struct kp_inject_settings *s, const char *ns, struct kp_arena *a);
+void kp_inject_settings_namespace(struct kp_inject_settings *s, const char *ns, struct kp_arena *a);
 
 /* What is known of the engine that a pod names. All borrowed, for the time of the call. */
 struct kp_inject_engine {

@@ -13,8 +13,8 @@ bool kp_quantity_milli(kp_str s, int64_t *ret);
 /* --- what a pod's annotations and its engine want (wishes.c) --- */
 
 struct kp_inject_wishes {
-	kp_str container;     /* p NULL: not named */
-	bool is_node, has_shm; /* has_shm: /dev/shm is shared */
+	kp_str container;                                      /* p NULL: not named */
+	bool is_node, has_shm;                                 /* has_shm: /dev/shm is shared */
 	kp_str cpu, cpu_limit, memory, memory_limit, shm_size; /* p NULL: not given */
 	const struct kp_kv *requests, *limits; /* spec.gateway.resources: what else it asks for */
 	size_t n_requests, n_limits;
@@ -32,8 +32,8 @@ int kp_inject_read_wishes(const json_t *pod, const struct kp_inject_engine *engi
 /* What of the pod decides about it. */
 struct kp_inject_place {
 	const json_t *spec;
-	const char *shm_volume;   /* mounted at /dev/shm; NULL: none */
-	kp_str shm_sub_path;      /* of that mount, p NULL: none */
+	const char *shm_volume;                    /* mounted at /dev/shm; NULL: none */
+	kp_str shm_sub_path;                       /* of that mount, p NULL: none */
 	const struct kp_inference_pool_spec *pool; /* NULL: not known */
 };
 json_t *kp_inject_gateway(const struct kp_inject_place *place, const struct kp_inject_wishes *w,
@@ -44,7 +44,9 @@ json_t *kp_inject_state_volume(void);
 
 /* --- the engine's end (hook.c) --- */
 
-enum { KP_INJECT_ENGINE_STOP_S = 15 }; /* of the grace period: for the engine's own end, and the gateway's behind it */
+enum {
+	KP_INJECT_ENGINE_STOP_S = 15
+}; /* of the grace period: for the engine's own end, and the gateway's behind it */
 
 /* The container's preStop, with what it had: combined where it only sleeps, kept and noted where it does anything else. For how many
    seconds it waits at least. */

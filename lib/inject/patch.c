@@ -77,7 +77,9 @@ static void walk_list(struct diff *d, const json_t *from, const json_t *to)
 	size_t n = json_array_size(from);
 	for (size_t i = 0; i < json_array_size(to); i++) {
 		char index[24];
-		size_t before = enter(d, i < n ? kp_str_n(index, (size_t)snprintf(index, sizeof(index), "%zu", i)) : KP_S("-"));
+		size_t before = enter(
+			d, i < n ? kp_str_n(index, (size_t)snprintf(index, sizeof(index), "%zu", i))
+				 : KP_S("-"));
 		if (i < n) {
 			walk(d, json_array_get(from, i), json_array_get(to, i));
 		} else {

@@ -60,8 +60,8 @@ static void write_warnings(struct kp_buf *out, kp_str engine, const struct kp_in
 {
 	for (size_t i = 0; i < notes->n; i++) {
 		char text[320];
-		snprintf(text, sizeof(text), "kelpie: %" KP_FMT ": %s", KP_ARG(kp_str_sub(engine, 0, 63)),
-			notes->p[i]);
+		snprintf(text, sizeof(text), "kelpie: %" KP_FMT ": %s",
+			KP_ARG(kp_str_sub(engine, 0, 63)), notes->p[i]);
 		kp_buf_addz(out, i ? "," : ",\"warnings\":[");
 		kp_json_w_str(out, kp_str_c(text));
 	}
@@ -155,7 +155,7 @@ struct kp_review kp_inject_review(kp_str body, const struct kp_inject_settings *
 {
 	struct kp_review r = { .http_status = 200, .err = KP_ERR_INIT };
 	json_t *root = NULL;
-	const json_t *request;
+	const json_t *request = NULL;
 	if (kp_doc_json(body, "AdmissionReview", &limits, &root, &r.err) == 0 &&
 		check(root, &request, &r.err) == 0) {
 		const json_t *pod = json_object_get(request, "object");

@@ -8,9 +8,9 @@ enum type { NAME, CHOICE, QUANTITY, NUMBER };
 struct annotation {
 	const char *name; /* behind PREFIX */
 	enum type type;
-	size_t offset;             /* in the wishes: kp_str, or int32_t for NUMBER, bool for CHOICE of two */
-	int64_t min, max;          /* QUANTITY: in thousandths */
-	const char *expected;      /* for the message */
+	size_t offset;    /* in the wishes: kp_str, or int32_t for NUMBER, bool for CHOICE of two */
+	int64_t min, max; /* QUANTITY: in thousandths */
+	const char *expected;       /* for the message */
 	const char *const *choices; /* CHOICE; NULL behind the last. Of two: false, true */
 	bool is_flag;
 };
@@ -18,29 +18,38 @@ struct annotation {
 #define MIB        (INT64_C(1000) << 20)
 
 static const char *const modes[] = { "Sidecar", "Node", NULL };
-static const char *const shares[] = { "Off", "Share", NULL };
+static const char *const shares[] = { "None", "Share", NULL };
 static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
 static const struct annotation annotations[] = {
-	{ "engine-container", NAME, AT(container), 0, 0, "the name of one of its containers", NULL, false },
+	{ "engine-container", NAME, AT(container), 0, 0, "the name of one of its containers", NULL,
+		false },
 	{ "gateway-mode", CHOICE, AT(is_node), 0, 0, "Sidecar or Node", modes, true },
 	{ "gateway-cpu", QUANTITY, AT(cpu), 10, 256000, "a quantity from 10m to 256", NULL, false },
-	{ "gateway-cpu-limit", QUANTITY, AT(cpu_limit), 10, 256000, "a quantity from 10m to 256", NULL, false },
-	{ "gateway-memory", QUANTITY, AT(memory), 128 * MIB, MIB << 20, "a quantity from 128Mi to 1Ti", NULL, false },
-	{ "gateway-memory-limit", QUANTITY, AT(memory_limit), 128 * MIB, MIB << 20, "a quantity from 128Mi to 1Ti", NULL, false },
-	{ "drain-seconds", NUMBER, AT(drain_s), 0, 86400, "a number of seconds from 0 to 86400", NULL, false },
-	{ "peer-port", NUMBER, AT(peer_port), 1024, 65535, "a port from 1024 to 65535", NULL, false },
-	{ "probe-port", NUMBER, AT(probe_port), 1024, 65535, "a port from 1024 to 65535", NULL, false },
-	{ "admin-port", NUMBER, AT(admin_port), 1024, 65535, "a port from 1024 to 65535", NULL, false },
-	{ "shm", CHOICE, AT(has_shm), 0, 0, "Share or Off", shares, true },
-	{ "shm-size", QUANTITY, AT(shm_size), MIB, MIB << 20, "a quantity from 1Mi to 1Ti", NULL, false },
+	{ "gateway-cpu-limit", QUANTITY, AT(cpu_limit), 10, 256000, "a quantity from 10m to 256",
+		NULL, false },
+	{ "gateway-memory", QUANTITY, AT(memory), 128 * MIB, MIB << 20,
+		"a quantity from 128Mi to 1Ti", NULL, false },
+	{ "gateway-memory-limit", QUANTITY, AT(memory_limit), 128 * MIB, MIB << 20,
+		"a quantity from 128Mi to 1Ti", NULL, false },
+	{ "drain-seconds", NUMBER, AT(drain_s), 0, 86400, "a number of seconds from 0 to 86400",
+		NULL, false },
+	{ "peer-port", NUMBER, AT(peer_port), 1024, 65535, "a port from 1024 to 65535", NULL,
+		false },
+	{ "probe-port", NUMBER, AT(probe_port), 1024, 65535, "a port from 1024 to 65535", NULL,
+		false },
+	{ "admin-port", NUMBER, AT(admin_port), 1024, 65535, "a port from 1024 to 65535", NULL,
+		false },
+	{ "shm", CHOICE, AT(has_shm), 0, 0, "Share or None", shares, true },
+	{ "shm-size", QUANTITY, AT(shm_size), MIB, MIB << 20, "a quantity from 1Mi to 1Ti", NULL,
+		false },
 	{ "log-level", CHOICE, AT(log_level), 0, 0, "debug, info, warn or error", levels, false },
 };
 
 static int complain(const struct annotation *an, kp_str value, struct kp_err *err)
 {
 	return kp_err_set(err, KP_INVALID_ARGUMENT,
-		"annotation `" PREFIX "%s`: expected %s, got `%" KP_FMT "`%s", an->name, an->expected,
-		KP_ARG(kp_str_sub(value, 0, 40)), value.n > 40 ? " and more" : "");
+		"annotation `" PREFIX "%s`: expected %s, got `%" KP_FMT "`%s", an->name,
+		an->expected, KP_ARG(kp_str_sub(value, 0, 40)), value.n > 40 ? " and more" : "");
 }
 
 static ptrdiff_t choice_of(const char *const *choices, kp_str value)
@@ -53,21 +62,33 @@ static ptrdiff_t choice_of(const char *const *choices, kp_str value)
 	return -1;
 }
 
+/* *ret: the number, or the choice's index. */
+static bool is_valid(const struct annotation *an, kp_str value, int64_t *ret)
+{
+	*ret = 0;
+	switch (an->type) {
+	case NAME:
+		return value.n > 0 && value.n <= 63;
+	case CHOICE:
+		return (*ret = choice_of(an->choices, value)) >= 0;
+	case QUANTITY:
+		return kp_quantity_milli(value, ret) && *ret >= an->min && *ret <= an->max;
+	case NUMBER:
+		return kp_str_i64(value, an->min, an->max, ret);
+	}
+	return false;
+}
+
 static int take(const struct annotation *an, kp_str value, void *at, struct kp_err *err)
 {
 	int64_t number;
-	ptrdiff_t choice;
-	if (an->type == NAME ? value.n == 0 || value.n > 63
-	    : an->type == QUANTITY
-		    ? !kp_quantity_milli(value, &number) || number < an->min || number > an->max
-	    : an->type == NUMBER ? !kp_str_i64(value, an->min, an->max, &number)
-				 : (choice = choice_of(an->choices, value)) < 0) {
+	if (!is_valid(an, value, &number)) {
 		return complain(an, value, err);
 	}
 	if (an->type == NUMBER) {
 		*(int32_t *)at = (int32_t)number;
 	} else if (an->is_flag) {
-		*(bool *)at = choice == 1;
+		*(bool *)at = number == 1;
 	} else {
 		*(kp_str *)at = value;
 	}
@@ -146,17 +167,19 @@ static int check_map(const struct kp_kv *map, size_t n, const char *what, struct
 	return 0;
 }
 
-static int check_pair(kp_str request, kp_str limit, const char *what, int64_t least, const char *least_text, struct kp_err *err)
+static int check_pair(kp_str request, kp_str limit, const char *what, int64_t least,
+	const char *least_text, struct kp_err *err)
 {
 	int64_t r = 0, l = 0;
 	if (limit.p && kp_quantity_milli(limit, &l) && l < least) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"the gateway needs a %s limit of %s at least, not `%" KP_FMT "`", what, least_text, KP_ARG(limit));
+			"the gateway needs a %s limit of %s at least, not `%" KP_FMT "`", what,
+			least_text, KP_ARG(limit));
 	}
 	if (request.p && limit.p && kp_quantity_milli(request, &r) && r > l) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"the gateway's %s request `%" KP_FMT "` is above its limit `%" KP_FMT "`", what,
-			KP_ARG(request), KP_ARG(limit));
+			"the gateway's %s request `%" KP_FMT "` is above its limit `%" KP_FMT "`",
+			what, KP_ARG(request), KP_ARG(limit));
 	}
 	return 0;
 }
@@ -181,8 +204,8 @@ static int check_ports(const struct kp_inject_wishes *w, struct kp_err *err)
 	if (w->peer_port == w->probe_port || w->peer_port == w->admin_port ||
 		w->probe_port == w->admin_port) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"the gateway's ports must differ: peer %d, probe %d, admin %d", w->peer_port,
-			w->probe_port, w->admin_port);
+			"the gateway's ports must differ: peer %d, probe %d, admin %d",
+			w->peer_port, w->probe_port, w->admin_port);
 	}
 	return 0;
 }

@@ -51,8 +51,8 @@ static int emit_text(yaml_emitter_t *e, kp_str s, yaml_scalar_style_t style)
 {
 	yaml_event_t event;
 	bool is_string = style != YAML_PLAIN_SCALAR_STYLE;
-	int is_made = yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)s.p,
-		(int)s.n, !is_string, true, style);
+	int is_made = yaml_scalar_event_initialize(
+		&event, NULL, NULL, (const yaml_char_t *)s.p, (int)s.n, !is_string, true, style);
 	return emit(e, &event, is_made);
 }
 
@@ -85,8 +85,8 @@ static int emit_value(yaml_emitter_t *e, const json_t *v);
 static int emit_object(yaml_emitter_t *e, const json_t *v)
 {
 	yaml_event_t event;
-	yaml_mapping_style_t style = json_object_size(v) ? YAML_BLOCK_MAPPING_STYLE
-							 : YAML_FLOW_MAPPING_STYLE;
+	yaml_mapping_style_t style =
+		json_object_size(v) ? YAML_BLOCK_MAPPING_STYLE : YAML_FLOW_MAPPING_STYLE;
 	const char *key;
 	json_t *member;
 	if (!emit(e, &event,
@@ -105,8 +105,8 @@ static int emit_object(yaml_emitter_t *e, const json_t *v)
 static int emit_list(yaml_emitter_t *e, const json_t *v)
 {
 	yaml_event_t event;
-	yaml_sequence_style_t style = json_array_size(v) ? YAML_BLOCK_SEQUENCE_STYLE
-							 : YAML_FLOW_SEQUENCE_STYLE;
+	yaml_sequence_style_t style =
+		json_array_size(v) ? YAML_BLOCK_SEQUENCE_STYLE : YAML_FLOW_SEQUENCE_STYLE;
 	if (!emit(e, &event,
 		    yaml_sequence_start_event_initialize(&event, NULL, NULL, true, style))) {
 		return 0;
@@ -134,7 +134,7 @@ static int emit_value(yaml_emitter_t *e, const json_t *v)
 		return emit_number(e, v);
 	}
 	return emit_text(e,
-		json_is_null(v)	  ? KP_S("null")
+		json_is_null(v)   ? KP_S("null")
 		: json_is_true(v) ? KP_S("true")
 				  : KP_S("false"),
 		YAML_PLAIN_SCALAR_STYLE);

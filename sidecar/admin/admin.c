@@ -1,6 +1,7 @@
 /* DESIGN: a table of routes; ctx is the gateway. */
 #include "sidecar/admin/admin.h"
 
+#include "base/clock.h"
 #include "obs/log.h"
 #include "sidecar/admin/explain.h"
 #include "sidecar/control/control.h"
@@ -38,6 +39,35 @@ static struct kp_admin_answer drain(
 	return text;
 }
 
+/* The engine's preStop hook. Anybody may ask: it only waits. */
+static struct kp_admin_answer drained(
+	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
+{
+	static const char *const words[] = { "not draining", "under way", "drained",
+		"the time is over" };
+	struct kp_gateway *g = ctx;
+	kp_str min = kp_admin_arg(query, "min");
+	uint64_t min_s = 0;
+	struct kp_err err;
+	if (min.p && !kp_str_u64(min, 86400, &min_s)) {
+		kp_err_set(&err, KP_INVALID_ARGUMENT,
+			"`min`: expected a number of seconds from 0 to 86400");
+		return kp_admin_error(out, &err);
+	}
+	enum kp_drain_state state = kp_gateway_drained(g, kp_now_ns());
+	bool is_over = state == KP_DRAIN_NONE
+			       ? query->waited_ns >= KP_DRAIN_PATIENCE_S * KP_NS_PER_S
+			       : state != KP_DRAIN_UNDER_WAY;
+	if (!is_over || query->waited_ns < (int64_t)min_s * KP_NS_PER_S) {
+		return (struct kp_admin_answer){ .status = 0 };
+	}
+	int in_flight = atomic_load(&g->in_flight);
+	kp_log(in_flight ? KP_LOG_WARN : KP_LOG_INFO, "the engine may end",
+		kp_f_z("drain", words[state]), kp_f_int("in_flight", in_flight));
+	kp_buf_printf(out, "%s, %d requests in flight\n", words[state], in_flight);
+	return text;
+}
+
 static const struct kp_admin_route routes[] = { { "/livez", kp_admin_livez, false },
 	{ "/readyz", readyz, false }, { "/metrics", metrics, false },
 	{ "/version", kp_admin_version, false }, { "/drain", drain, true },
@@ -50,4 +80,21 @@ int kp_gateway_admin_start(struct kp_gateway *g, struct kp_admin **ret, struct k
 		.n_routes = KP_LEN(routes),
 		.ctx = g };
 	return kp_admin_start(&opts, ret, err);
+}
+
+static const struct kp_admin_route probes[] = { { "/livez", kp_admin_livez, false },
+	{ "/readyz", readyz, false }, { "/metrics", metrics, false },
+	{ "/drained", drained, false } };
+
+int kp_gateway_probes_start(struct kp_gateway *g, struct kp_admin **ret, struct kp_err *err)
+{
+	const struct kp_admin_opts opts = { .address = g->config.probe_listen,
+		.routes = probes,
+		.n_routes = KP_LEN(probes),
+		.ctx = g };
+	if (kp_admin_start(&opts, ret, err)) {
+		return kp_err_wrap(err, "`--probe-listen`");
+	}
+	kp_log(KP_LOG_INFO, "probes listening", kp_f_int("port", kp_admin_port(*ret)));
+	return 0;
 }
