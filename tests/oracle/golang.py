@@ -63,13 +63,17 @@ def module_dir(folder, module):
 
 
 @functools.cache
-def helper(module, name):
-    """Builds tests/oracle/<module>/<name>.c (mk/oracle.mk); the path of the program. KP_BUILD picks the variant."""
-    build = pathlib.Path(os.environ.get("KP_BUILD", "build/release"))
-    target = build / "tests/oracle" / module / name
+def make(name, build=None):
+    """Builds what mk/ makes as `name` of a variant, $KP_BUILD unless `build` says otherwise; the path of it."""
+    build = pathlib.Path(build or os.environ.get("KP_BUILD", "build/release"))
     with _alone():
-        subprocess.run(["make", "-s", f"V={build.name}", str(target)], cwd=ROOT, check=True, stdout=sys.stderr)
-    return ROOT / target
+        subprocess.run(["make", "-s", f"V={build.name}", str(build / name)], cwd=ROOT, check=True, stdout=sys.stderr)
+    return ROOT / build / name
+
+
+def helper(module, name):
+    """tests/oracle/<module>/<name>.c (mk/oracle.mk) as a program."""
+    return make(f"tests/oracle/{module}/{name}")
 
 
 class Framed:

@@ -3,7 +3,6 @@ the engines' protocols."""
 
 import concurrent.futures
 import contextlib
-import functools
 import json
 import pathlib
 import queue
@@ -81,11 +80,8 @@ class Sglang(Vllm):
 PROTOCOLS = {"vllm": Vllm, "sglang": Sglang}
 
 
-@functools.cache
 def program(name):
-    target = f"{peers.BUILD.relative_to(ROOT)}/bin/{name}"
-    subprocess.run(["make", "-s", f"V={peers.BUILD.name}", target], cwd=ROOT, check=True, stdout=sys.stderr)
-    return str(ROOT / target)
+    return str(peers.golang.make(f"bin/{name}", peers.BUILD.relative_to(peers.ROOT)))
 
 
 class Sim:

@@ -21,12 +21,9 @@ BUILD = ROOT / os.environ.get("KP_BUILD", "build/debug")
 PATIENCE = 20  # seconds until an expected line counts as missing; the machine may be busy
 
 
-@functools.cache
 def tool(name):
     """A program of tests/tools, built if need be."""
-    target = f"{BUILD.relative_to(ROOT)}/tests/tools/{name}"
-    subprocess.run(["make", "-s", f"V={BUILD.name}", target], cwd=ROOT, check=True, stdout=sys.stderr)
-    return str(ROOT / target)
+    return str(golang.make(f"tests/tools/{name}", BUILD.relative_to(ROOT)))
 
 
 @functools.cache
