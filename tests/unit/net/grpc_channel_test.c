@@ -704,6 +704,84 @@ static void cancelled_inside_a_message(void **state)
 	assert_true(kp_str_has(kp_buf_str(&s->p.log), KP_S("rst 1: CANCEL")));
 }
 
+static int n_connected;
+
+static void on_connected(void *user)
+{
+	(void)user;
+	n_connected++;
+}
+
+static bool a_connection_waits(struct fixture *f)
+{
+	(void)f;
+	return n_connected > 0;
+}
+
+static void answer(struct fixture *f, int side, int32_t stream, kp_str text)
+{
+	struct side *s = &f->srv.sides[side];
+	H2_HEAD(&s->p, stream);
+	h2_send(&s->p, stream, text);
+	H2_STATUS(&s->p, stream, "0");
+	flush_side(s);
+}
+
+/* Whoever listens gets nothing before the channel's owner knows who it is, on each new connection. */
+static void a_connection_waits_until_it_is_admitted(void **state)
+{
+	struct fixture *f = *state;
+	n_connected = 0;
+	open_channel(f, (struct kp_grpc_opts){ .connected = on_connected });
+	struct call *c = start(f, 0, false);
+	for (int i = 0; i < 2; i++) {
+		run(f, a_connection_waits, 0);
+		run(f, NULL, 20);
+		assert_int_equal(n_connected, 1);
+		assert_false(kp_grpc_channel_is_admitted(f->ch));
+		assert_true(kp_grpc_is_waiting(c->call));
+		assert_int_equal(f->srv.sides[i].p.body.n, 0);
+		if (i == 0) { /* lost while it waits */
+			n_connected = 0;
+			run(f, NULL, 1000); /* long enough to be no failure */
+			kp_conn_close(kp_steal(f->srv.sides[0].conn));
+		}
+	}
+	kp_grpc_channel_admit(f->ch);
+	run(f, all_asked, 0);
+	assert_false(kp_grpc_is_waiting(c->call));
+	answer(f, 1, 1, KP_S("hi"));
+	run(f, all_ended, 0);
+	assert_text(c, "hi|OK");
+}
+
+/* What runs on it ends in peace, what is new goes to another one, which has to be admitted. */
+static void a_renewed_connection_finishes_its_calls(void **state)
+{
+	struct fixture *f = *state;
+	n_connected = 0;
+	open_channel(f, (struct kp_grpc_opts){ .connected = on_connected });
+	struct call *old = start(f, 0, false);
+	run(f, a_connection_waits, 0);
+	kp_grpc_channel_admit(f->ch);
+	run(f, all_asked, 0);
+	n_connected = 0;
+	kp_grpc_channel_renew(f->ch);
+	struct call *new = start(f, 0, false);
+	run(f, a_connection_waits, 0);
+	run(f, NULL, 20);
+	assert_int_equal(f->srv.sides[1].p.body.n, 0);
+	kp_grpc_channel_admit(f->ch);
+	run(f, all_asked, 0);
+	answer(f, 1, 1, KP_S("new"));
+	answer(f, 0, 1, KP_S("old"));
+	run(f, all_ended, 0);
+	assert_text(old, "old|OK");
+	assert_text(new, "new|OK");
+	run(f, NULL, 20);
+	assert_null(f->srv.sides[0].conn); /* closed when its calls were over */
+}
+
 int main(void)
 {
 #define WITH(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -727,6 +805,8 @@ int main(void)
 		WITH(destroyed_by_an_early_failure),
 		WITH(a_call_after_the_end),
 		WITH(cancelled_inside_a_message),
+		WITH(a_connection_waits_until_it_is_admitted),
+		WITH(a_renewed_connection_finishes_its_calls),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
