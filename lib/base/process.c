@@ -58,6 +58,7 @@ void kp_process_begin(void)
 	end_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error of the write */
 }
 
 void kp_process_wait(void)

@@ -3,7 +3,7 @@
 #define KP_BASE_PROCESS_H
 
 /* First in main, before any thread: descriptors 0, 1 and 2 are open; SIGTERM, SIGINT and SIGHUP are
- * blocked in every thread to come, SIGPIPE is ignored; as many descriptors as the hard limit allows. Where
+ * blocked in every thread to come, SIGPIPE and SIGXFSZ are ignored; as many descriptors as the hard limit allows. Where
  * that are fewer than 64, it says so and ends the process with status 1. */
 void kp_process_begin(void);
 /* Blocks until SIGTERM, SIGINT or SIGHUP (a terminal that goes away). */

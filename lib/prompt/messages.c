@@ -318,7 +318,11 @@ static int check_message(struct reader *r, struct kp_jv *m)
 			return roles[k].check(r, m);
 		}
 	}
-	return bad(r, NULL, "expected system, developer, user, assistant or tool", ".role");
+	char what[160];
+	snprintf(what, sizeof(what),
+		"`%" KP_FMT "` is no role: expected system, developer, user, assistant or tool",
+		KP_ARG(kp_str_sub(role->s, 0, 40)));
+	return bad(r, NULL, what, ".role");
 }
 
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)

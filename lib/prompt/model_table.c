@@ -30,6 +30,18 @@ static const struct {
 static const char *const harmony_tokens[] = { "<|start|>", "<|channel|>", "<|message|>", "<|call|>",
 	"<|return|>", "<|constrain|>" };
 
+/* What the native templates of a family (names that begin so) cannot do without. */
+static const struct {
+	const char *family;
+	const char *tokens[8];
+} needed[] = {
+	{ "harmony", { "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>" } },
+	{ "deepseek_", { "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>",
+			       "<｜Assistant｜>" } },
+	{ "mistral_",
+		{ "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
+};
+
 static bool has_added(const struct kp_tokenizer *t, const char *token)
 {
 	kp_id id;
@@ -88,7 +100,27 @@ static void by_table(
 	}
 }
 
-int kp_model_choose(kp_str want, const struct kp_tokenizer *t, const struct kp_model_files *files,
+static int check_suits(const struct kp_tokenizer *t, const char *native, struct kp_err *err)
+{
+	KP_AUTO(buf) struct kp_buf missing;
+	kp_buf_init(&missing, sizeof(err->msg));
+	for (size_t i = 0; i < KP_LEN(needed); i++) {
+		const char *const *tokens = needed[i].tokens;
+		bool is_its = kp_str_starts(kp_str_c(native), kp_str_c(needed[i].family));
+		for (size_t k = 0; is_its && k < KP_LEN(needed[i].tokens) && tokens[k]; k++) {
+			if (!has_added(t, tokens[k])) {
+				kp_buf_printf(&missing, "%s`%s`", missing.n ? ", " : "", tokens[k]);
+			}
+		}
+	}
+	return missing.n == 0
+		       ? 0
+		       : kp_err_set(err, KP_FAILED_PRECONDITION,
+				 "chat template `%s` does not suit the tokenizer, which lacks %s",
+				 native, kp_buf_cstr(&missing));
+}
+
+static int choose(kp_str want, const struct kp_tokenizer *t, const struct kp_model_files *files,
 	struct kp_model_choice *ret, struct kp_err *err)
 {
 	*ret = (struct kp_model_choice){ .native = NULL };
@@ -109,4 +141,12 @@ int kp_model_choose(kp_str want, const struct kp_tokenizer *t, const struct kp_m
 	return kp_err_set(err, KP_INVALID_ARGUMENT,
 		"chat template `%" KP_FMT "`: there is none of that name",
 		KP_ARG(kp_str_sub(want, 0, 80)));
+}
+
+int kp_model_choose(kp_str want, const struct kp_tokenizer *t, const struct kp_model_files *files,
+	struct kp_model_choice *ret, struct kp_err *err)
+{
+	return choose(want, t, files, ret, err) || (ret->native && check_suits(t, ret->native, err))
+		       ? -1
+		       : 0;
 }

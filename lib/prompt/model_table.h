@@ -11,7 +11,8 @@ struct kp_model_choice {
 	char why[96];       /* "architecture `GptOssForCausalLM`", "" for the model's own */
 };
 
-/* want: "" or "Auto": by the table; "Own": the model's own; else a native template's name. INVALID_ARGUMENT: there is none of that name. */
+/* want: "" or "Auto": by the table; "Own": the model's own; else a native template's name. INVALID_ARGUMENT: there is none of that name.
+   FAILED_PRECONDITION: the tokenizer lacks control tokens of the native template, which would come out as text. */
 int kp_model_choose(kp_str want, const struct kp_tokenizer *t, const struct kp_model_files *files,
 	struct kp_model_choice *ret, struct kp_err *err) KP_MUST_USE;
 

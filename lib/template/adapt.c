@@ -156,7 +156,7 @@ static int object_value(struct adapter *d, uint32_t call, kp_str text, struct kp
 			return -1;
 		}
 		snprintf(place, sizeof(place), "tool_calls[%u].function.arguments", call);
-		return bad_input(d, kp_str_c(place), "not JSON");
+		return bad_input(d, kp_str_c(place), err.msg); /* broken, or too deep */
 	}
 	if (ret->type != KP_JSON_OBJECT) {
 		*ret = (struct kp_jv){ .type = KP_JSON_OBJECT };

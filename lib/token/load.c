@@ -190,7 +190,8 @@ int kp_load_path(const char *path, kp_load_fn *load, void *ctx, struct kp_tokeni
 	struct kp_tokenizer_file file = { .name = base_name(kp_str_c(path)), .bytes = m.bytes };
 	int r = kp_tiktoken_is(file.name) || kp_gguf_is(m.bytes)
 			? load(ctx, &file, 1, ret, err)
-			: kp_tokenizer_from_gguf(m.bytes, ret, err); /* says what it is not */
+			: kp_err_set(err, KP_INVALID_ARGUMENT,
+				  "neither GGUF nor .tiktoken; of other models give the folder with their files");
 	kp_fs_unmap(&m);
 	return r ? kp_err_wrap(err, "load tokenizer `%s`", path) : 0;
 }

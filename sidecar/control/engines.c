@@ -127,7 +127,8 @@ static void went_down(struct endpoint *p, const struct kp_err *status)
 	}
 	set_state(p, KP_ENDPOINT_DOWN, status->msg);
 	tell_loops(p);
-	if (!p->engine->text) {
+	if (!p->engine->text &&
+		!p->engine->path) { /* else it says why its files could not be read */
 		snprintf(p->engine->why, sizeof(p->engine->why),
 			"engine `%s` does not answer: %.200s", p->engine->name, status->msg);
 	}

@@ -147,6 +147,7 @@ def gateways(tmp_path):
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(letters)}, []))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     with contextlib.ExitStack() as stack:
 
@@ -154,7 +155,7 @@ def gateways(tmp_path):
             stack.callback(program.stop)
             return program
 
-        sim = start(programs.Sim("--tokenizer-file", tmp_path / "tokenizer.json", "--vocab", len(letters)))
+        sim = start(programs.Sim("--tokenizer-file", tmp_path / "tokenizer.json", "--vocab", tokenizer.get_vocab_size()))
         engine = programs.engine("engine", sim.port)
         engine["spec"]["tokenizer"]["chatTemplate"] = "mistral_v7"  # the tokenizer brings none
         manifest = programs.manifest(engine)

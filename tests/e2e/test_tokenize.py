@@ -146,6 +146,7 @@ def test_the_same_at_the_terminal(gateway, qwen3, qwen3_path, tmp_path):
     (("--gateway", "GATEWAY"), b"\xff", 2, "invalid UTF-8 at byte `0`"),
     (("--path", "PATH"), b"ab\xff", 2, "invalid UTF-8 at byte `2`"),
     (("--path", "/nowhere"), b"x", 3, "load tokenizer `/nowhere`"),
+    (("--path", "FILE"), b"x", 2, "neither GGUF nor .tiktoken; of other models give the folder with their files"),
     (("--path", "PATH", "--file", "/nowhere"), b"", 3, "open `/nowhere`"),
     (("--path", "PATH", "--gateway", "x"), b"", 2, "`--path` reads files here"),
     (("--path", "PATH", "--file", "x", "y"), b"", 2, "both TEXT and `--file`"),
@@ -154,7 +155,7 @@ def test_the_same_at_the_terminal(gateway, qwen3, qwen3_path, tmp_path):
     (("--path", "PATH", "-s", "x"), b"", 2, "`tokenize` has no option `--server`"),
 ])  # fmt: skip
 def test_what_the_terminal_refuses(gateway, qwen3_path, words, text, status, message):
-    known = {"GATEWAY": gateway.url, "PATH": qwen3_path}
+    known = {"GATEWAY": gateway.url, "PATH": qwen3_path, "FILE": f"{qwen3_path}/tokenizer.json"}
     assert message in kelpie("tokenize", *(known.get(w, w) for w in words), text=text, expect=status)[1]
 
 
@@ -237,3 +238,9 @@ def test_a_cache_directory_that_fails_harms_nothing(start, sim, qwen3_path, tmp_
         gateway = start(Gateway, manifest(engine("e", sim.port, path=qwen3_path)), "--cache-dir", directory)
         assert loads(gateway, 1) == [0, 1]
         wait_until(lambda g=gateway: g.lines("no images of tokenizers"), "a warning")
+    small = ("prlimit", "--fsize=500000")  # whoever writes more gets a signal that ends most programs
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=qwen3_path)), "--cache-dir", tmp_path / "small", wrapper=small)
+    assert loads(gateway, 1) == [0, 1]
+    (warning,) = wait_until(lambda: gateway.lines("image of a tokenizer not used"), "a warning")
+    assert "File too large" in warning["error"], warning
+    assert [f.name for f in (tmp_path / "small").iterdir()] == ["key"]

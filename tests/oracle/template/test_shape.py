@@ -212,7 +212,7 @@ def check_adapted(ours, name, seeds):
         try:
             expected = adapt(shape, messages)
         except Refused:
-            assert "takes only text here" in answer["error"] or "not JSON" in answer["error"]
+            assert "takes only text here" in answer["error"] or "parse JSON: " in answer["error"]
             continue
         theirs = reference.outcome(reference.chat, source, expected, tools, {**SPECIAL, **settings})
         mine = ("text", answer["text"]) if "text" in answer else ("failed" if ": line " in answer["error"] else "refused", answer["error"])
@@ -271,7 +271,7 @@ def test_tp04_arguments_as_the_template_takes_them(ours):
         assert '"arguments": ' + shown in ask(ours, "Qwen3", [conversations.user("a"), {"role": "assistant", "tool_calls": calls}])["text"]
     calls = [conversations.call("ping", "{}"), conversations.call("ping", "{'a': 1}")]
     assert ask(ours, "Qwen3", [conversations.user("a"), {"role": "assistant", "tool_calls": calls}]) == {
-        "error": "`messages[1].tool_calls[1].function.arguments`: not JSON", "code": "INVALID_ARGUMENT"}
+        "error": "`messages[1].tool_calls[1].function.arguments`: parse JSON: expected a member name in quotes, got `'` at byte 1", "code": "INVALID_ARGUMENT"}
 
 
 def test_tp05_parts_and_texts(ours):

@@ -63,10 +63,23 @@ static void test_what_is_asked_for_wins(void **state)
 	struct kp_text_stack *s = NULL;
 	struct kp_err err = KP_ERR_INIT;
 	check("config.json", ARCHITECTURE("DeepseekV32ForCausalLM"), "Own", "the model's own");
-	check("config.json", ARCHITECTURE("DeepseekV32ForCausalLM"), "mistral_v13",
-		"mistral_v13 (asked for)");
+	check("config.json", ARCHITECTURE("DeepseekV32ForCausalLM"), "harmony",
+		"harmony (asked for)");
 	assert_int_equal(load(own, NULL, NULL, "nosuch", &s, &err), -1);
 	assert_string_equal(err.msg, "chat template `nosuch`: there is none of that name");
+	assert_null(s);
+}
+
+/* Its control tokens would be text, and the model would not know what it reads. */
+static void test_one_that_does_not_suit_the_tokenizer(void **state)
+{
+	(void)state;
+	struct kp_text_stack *s = NULL;
+	struct kp_err err = KP_ERR_INIT;
+	assert_int_equal(load(own, NULL, NULL, "mistral_v13", &s, &err), -1);
+	assert_int_equal(err.code, KP_FAILED_PRECONDITION);
+	assert_string_equal(err.msg,
+		"chat template `mistral_v13` does not suit the tokenizer, which lacks `<s>`, `</s>`, `[INST]`, `[/INST]`, `[SYSTEM_PROMPT]`, `[/SYSTEM_PROMPT]`");
 	assert_null(s);
 }
 
@@ -213,6 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_config_json),
 		cmocka_unit_test(test_what_is_asked_for_wins),
+		cmocka_unit_test(test_one_that_does_not_suit_the_tokenizer),
 		cmocka_unit_test(test_tp13_no_fall_back),
 		cmocka_unit_test(test_named_templates_in_the_configuration),
 		cmocka_unit_test(test_named_templates_as_files),

@@ -103,7 +103,7 @@ static const struct {
 		"`messages`: must not be empty" },
 	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"god\",\"content\":\"x\"}]}",
 		"messages[0].role", NULL,
-		"`messages[0].role`: expected system, developer, user, assistant or tool" },
+		"`messages[0].role`: `god` is no role: expected system, developer, user, assistant or tool" },
 	{ KP_TURN_CHAT, "{\"model\":\"m\",\"messages\":{}}", "messages", NULL,
 		"`messages`: expected an array, got an object" },
 	{ KP_TURN_CHAT, CHAT(",\"tools\":5"), "tools", NULL,
