@@ -26,7 +26,7 @@ DEPS_cli      := parse prompt template token inject api schema core net json obs
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
 LAYERS_sidecar  := control route flow api peer admin
-LAYERS_operator := source plan control status
+LAYERS_operator := plan source control status apply
 
 # pkg-config names a module's own code needs; a missing one is named with its Debian package by hack/deps.
 PKGS_base     :=

@@ -65,11 +65,12 @@ static void on_replan(struct kp_timer *t)
 	struct kp_operator *o = KP_CONTAINER(t, struct kp_operator, replan);
 	int64_t now = kp_loop_now(o->loop), begin = kp_now_ns(), took;
 	struct kp_plan *plan = NULL;
+	const struct kp_world *world = o->cluster ? kp_cluster_world(o->cluster) : NULL;
 	size_t n;
 	struct kp_plan_gateway *gateways =
 		kp_gateways_list(kp_service_gateways(o->service, now), &n);
 	struct kp_err err = KP_ERR_INIT;
-	int r = kp_plan_make(o->intent, gateways, n, now, &plan, &err);
+	int r = kp_plan_make(o->intent, world, gateways, n, now, &plan, &err);
 	kp_mem_free(gateways);
 	took = kp_now_ns() - begin;
 	kp_histogram_observe(o->plan_seconds, (double)took / 1e9);
@@ -108,6 +109,13 @@ static void on_accepted(void *ctx)
 	struct kp_operator *o = ctx;
 	kp_intent_destroy(o->intent);
 	o->intent = kp_steal(o->checked);
+	replan_at(o, kp_loop_now(o->loop));
+	show(o);
+}
+
+static void on_moved(void *ctx)
+{
+	struct kp_operator *o = ctx;
 	replan_at(o, kp_loop_now(o->loop));
 	show(o);
 }
@@ -200,6 +208,7 @@ static int start_cluster(struct kp_operator *o, struct kp_err *err)
 		.metrics = o->metrics,
 		.check = check,
 		.accepted = on_accepted,
+		.moved = on_moved,
 		.shown = show,
 		.ctx = o };
 	struct kp_problems problems;

@@ -74,9 +74,12 @@ static void write_endpoint(struct kp_buf *b, const struct kp_program_engine *e, 
 {
 	const struct kp_program_endpoint *ep = &e->endpoints[index];
 	add_str(b, 1, e->name);
-	add_uint(b, 2, index);
+	add_uint(b, 2,
+		ep->instance.n ? 0 : index); /* pods come and go: the others stay as they are */
 	add_str(b, 3, ep->address);
 	add_str(b, 4, ep->owner ? ep->owner->id : KP_STR_NULL);
+	add_str(b, 5, ep->local);
+	add_str(b, 6, ep->instance);
 }
 
 struct writer {
@@ -393,8 +396,9 @@ static int compare_gateway(const void *key, const void *gateway)
 }
 static int compare_index(const void *a, const void *b)
 {
-	uint32_t x = (*(pb_endpoint *const *)a)->index, y = (*(pb_endpoint *const *)b)->index;
-	return x < y ? -1 : x > y;
+	const pb_endpoint *x = *(pb_endpoint *const *)a, *y = *(pb_endpoint *const *)b;
+	int order = (x->index > y->index) - (x->index < y->index);
+	return order ? order : strcmp(x->address, y->address);
 }
 
 static struct kp_program_engine *find_engine(struct reader *r, kp_str name)
@@ -429,6 +433,12 @@ static int read_endpoint(struct reader *r, const struct kp_item *i, const pb_end
 	if (!e) {
 		return invalid(r, i, "its engine is not there");
 	}
+	if (*m->local && !address_ok(m->local)) {
+		return invalid(r, i, "the local address does not parse");
+	}
+	if (!text_ok(kp_str_c(m->instance), NAME_BYTES)) {
+		return invalid(r, i, "the instance is too long or not printable");
+	}
 	if (*m->owner && !find_gateway(r, kp_str_c(m->owner))) {
 		return invalid(r, i, "its owner is not a gateway of the program");
 	}
@@ -449,12 +459,15 @@ static int place_endpoints(struct reader *r, size_t n)
 		e->endpoints = r->endpoints + from;
 		for (size_t i = from; i < to; i++) {
 			const pb_endpoint *m = r->pb_endpoints[i];
-			if (i > from && m->index == r->pb_endpoints[i - 1]->index) {
+			if (i > from && m->index == r->pb_endpoints[i - 1]->index &&
+				!(*m->instance && *r->pb_endpoints[i - 1]->instance)) {
 				return kp_err_set(r->err, KP_INVALID_ARGUMENT,
 					"read endpoint `%s/%s`: index %u is there twice", m->engine,
 					m->address, m->index);
 			}
 			r->endpoints[i].address = kp_str_c(m->address);
+			r->endpoints[i].local = kp_str_c(m->local);
+			r->endpoints[i].instance = kp_str_c(m->instance);
 			r->endpoints[i].owner =
 				*m->owner ? find_gateway(r, kp_str_c(m->owner)) : NULL;
 		}

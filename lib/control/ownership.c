@@ -78,8 +78,12 @@ static int copy_engine(struct decision *d, const struct kp_program_engine *from,
 	}
 	to->endpoints = owned->endpoints;
 	for (size_t i = 0; i < from->n_endpoints; i++) {
-		if (kp_arena_dup(d->arena, from->endpoints[i].address, &owned->endpoints[i].address,
-			    d->err) < 0) {
+		const struct kp_program_endpoint *e = &from->endpoints[i];
+		struct kp_program_endpoint *copy = &owned->endpoints[i];
+		if (kp_arena_dup(d->arena, e->address, &copy->address, d->err) < 0 ||
+			kp_arena_dup(d->arena, e->local, &copy->local, d->err) < 0 ||
+			kp_arena_dup(d->arena, e->instance, &copy->instance, d->err) < 0 ||
+			kp_arena_dup(d->arena, e->wants, &copy->wants, d->err) < 0) {
 			return -1;
 		}
 	}
@@ -217,13 +221,32 @@ static void take(struct decision *d, const struct kp_program_gateway *g, const s
 	bool is_told = false;
 	for (size_t i = from; i < to; i++) {
 		struct kp_program_endpoint *e = &o->endpoints[i];
-		if (!e->owner) {
+		if (e->instance.n) {
+			/* the pod says whose it is */
+		} else if (!e->owner) {
 			e->owner = g;
 			o->is_exact[i] = c->is_exact;
 		} else if (e->owner != g && o->is_exact[i] == c->is_exact &&
 			   e->owner->yields == g->yields && !is_told) {
 			report_conflict(d, g, c, e);
 			is_told = true;
+		}
+	}
+}
+
+static const struct kp_program_gateway *find_gateway(const struct kp_program *p, kp_str id)
+{
+	const struct kp_program_gateway key = { .id = id };
+	return p->n_gateways ? bsearch(&key, p->gateways, p->n_gateways, sizeof(key), compare_id)
+			     : NULL;
+}
+
+static void decide_pods(struct decision *d)
+{
+	for (size_t i = 0; i < d->p->n_engines; i++) {
+		for (size_t k = 0; k < d->p->engines[i].n_endpoints; k++) {
+			struct kp_program_endpoint *e = &d->owned[i].endpoints[k];
+			e->owner = e->instance.n ? find_gateway(d->p, e->wants) : NULL;
 		}
 	}
 }
@@ -305,7 +328,7 @@ static void settle_addresses(struct decision *d)
 		for (size_t k = 0; k < d->p->engines[i].n_endpoints; k++) {
 			struct place here = { d->p->engines[i].name, &d->owned[i].endpoints[k] };
 			struct place *first;
-			if (!here.endpoint->owner) {
+			if (!here.endpoint->owner || here.endpoint->instance.n) {
 				continue;
 			}
 			write_place(&key, here.endpoint->address, here.endpoint->owner);
@@ -340,6 +363,7 @@ int kp_program_with_owners(const struct kp_program *p, const struct kp_program_g
 		kp_program_destroy(d.p);
 		return -1;
 	}
+	decide_pods(&d);
 	decide_pass(&d, true, false);
 	decide_pass(&d, false, false);
 	decide_pass(&d, true, true);

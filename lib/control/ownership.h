@@ -21,7 +21,8 @@ enum { KP_CLAIM_PROBLEMS_MAX = 1000 }; /* kept */
 
 /* *ret: a copy of `p` with these gateways, and owners for its endpoints. A claim on one endpoint is
    stronger than one on its whole engine; of equal ones that of the lowest id holds. Those of gateways that
-   yield are weaker than all others, and give way without a problem. One address in several engines is one engine process
+   yield are weaker than all others, and give way without a problem. An endpoint in a pod belongs to the gateway it wants, and
+   claims do not reach it. One address in several engines is one engine process
    (on loopback: if the owners are on one machine), so it has one owner. The problems, by
    gateway, lie in the arena of *ret. Each id must be there once: INVALID_ARGUMENT names it. */
 int kp_program_with_owners(const struct kp_program *p, const struct kp_program_gateway *gateways,

@@ -99,6 +99,7 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 			       ? KP_TOKENIZER_PATH
 			       : KP_TOKENIZER_ENGINE;
 	e->chat_template = kp_str_c(template_names[s->tokenizer.chat_template]);
+	e->in_pods = s->has_template || s->workload_ref;
 	e->text_policy = text_policy(s->tokenizer.text_policy);
 	for (size_t i = 0; i < s->model.n_aliases; i++) {
 		char field[64];

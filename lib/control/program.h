@@ -25,6 +25,10 @@ struct kp_program_gateway {
 struct kp_program_endpoint {
 	kp_str address;                         /* "127.0.0.1:50051", once per engine */
 	const struct kp_program_gateway *owner; /* NULL: none is known */
+	kp_str local; /* where its owner reaches it, if not at `address`: "127.0.0.1:50051"; "" */
+	kp_str instance; /* of one in a pod: "UID/0", its container's restarts last; "": a fixed one */
+	kp_str wants; /* for control/ownership.h: the id of the gateway that owns it, if it is in a
+			    pod, whatever gateways claim. Not part of a program */
 };
 /* By the numbers of token/tokenizer.h's kp_text_policy. */
 enum kp_program_text_policy { KP_TEXT_MARKERS = 0, KP_TEXT_PLAIN, KP_TEXT_TRUSTED };
@@ -39,6 +43,7 @@ struct kp_program_engine {
 	kp_str tokenizer_path;
 	kp_str chat_template; /* "": by the model table; "Own", "harmony" */
 	enum kp_program_text_policy text_policy;
+	bool in_pods; /* its endpoints are pods, to be found. Not part of a program */
 	const struct kp_program_endpoint *endpoints; /* in the manifest's order */
 	size_t n_endpoints;
 };

@@ -3,13 +3,17 @@
 #include "operator/plan/plan.h"
 
 #include "base/vec.h"
+#include "operator/plan/discover.h"
 
 #include <stdlib.h>
+
+enum { DISCOVER_BYTES = 64 << 20 };
 
 struct planner {
 	struct kp_plan *plan;
 	const struct kp_plan_gateway **known; /* not gone, by namespace */
 	size_t n_known;
+	const struct kp_world *world;
 	int64_t now_ns;
 };
 
@@ -49,14 +53,28 @@ static int plan_namespace(struct planner *p, const struct kp_intent_namespace *f
 		gateways[i] = known[i]->is;
 		gateways[i].yields = is_silent(p, known[i]) || known[i]->is_draining;
 	}
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(DISCOVER_BYTES);
+	struct kp_program with_pods = *from->program;
 	to->name = kp_str_c(kp_xstrdup(from->name.p)); /* an arena's strings end with NUL */
-	int r = kp_program_with_owners(from->program, gateways, n, &to->program, &to->problems,
-			&to->n_problems, err) ||
+	int r = (p->world &&
+			kp_discover(p->world, from->name, from->program, a, &with_pods, err)) ||
+				kp_program_with_owners(&with_pods, gateways, n, &to->program,
+					&to->problems, &to->n_problems, err) ||
 				kp_items_from_program(to->program, &to->items, err)
 			? kp_err_wrap(err, "plan namespace `%" KP_FMT "`", KP_ARG(from->name))
 			: 0;
 	kp_mem_free(gateways);
 	return r;
+}
+
+/* Until its pods are known its gateways go on with what they have. */
+static bool is_known(const struct planner *p, const struct kp_intent_namespace *ns)
+{
+	bool needs_pods = false;
+	for (size_t i = 0; i < ns->program->n_engines; i++) {
+		needs_pods |= ns->program->engines[i].in_pods;
+	}
+	return !needs_pods || !p->world || p->world->has_pods;
 }
 
 static int plan_all(struct planner *p, const struct kp_intent *intent, struct kp_err *err)
@@ -71,7 +89,7 @@ static int plan_all(struct planner *p, const struct kp_intent *intent, struct kp
 		while (end < p->n_known && kp_str_eq(p->known[end]->ns, ns->name)) {
 			end++;
 		}
-		if (plan_namespace(p, ns, p->known + at, end - at, err)) {
+		if (is_known(p, ns) && plan_namespace(p, ns, p->known + at, end - at, err)) {
 			return -1;
 		}
 		at = end;
@@ -79,10 +97,11 @@ static int plan_all(struct planner *p, const struct kp_intent *intent, struct kp
 	return 0;
 }
 
-int kp_plan_make(const struct kp_intent *intent, const struct kp_plan_gateway *gateways, size_t n,
-	int64_t now_ns, struct kp_plan **ret, struct kp_err *err)
+int kp_plan_make(const struct kp_intent *intent, const struct kp_world *world,
+	const struct kp_plan_gateway *gateways, size_t n, int64_t now_ns, struct kp_plan **ret,
+	struct kp_err *err)
 {
-	struct planner p = { .plan = kp_new(struct kp_plan), .now_ns = now_ns };
+	struct planner p = { .plan = kp_new(struct kp_plan), .world = world, .now_ns = now_ns };
 	p.plan->due_ns = INT64_MAX;
 	p.plan->namespaces = kp_xcalloc(intent->n, sizeof(*p.plan->namespaces));
 	take_known(&p, gateways, n);

@@ -11,6 +11,7 @@
 #include "control/items.h"
 #include "control/ownership.h"
 #include "operator/plan/intent.h"
+#include "operator/plan/world.h"
 
 #define KP_PLAN_SILENT_NS (10 * KP_NS_PER_S)
 #define KP_PLAN_GONE_NS   (60 * KP_NS_PER_S)
@@ -36,10 +37,12 @@ struct kp_plan {
 	int64_t due_ns; /* when to plan again, though nothing happens; INT64_MAX: never */
 };
 
-/* Borrows from `intent` and `gateways` (no id twice) only during the call. RESOURCE_EXHAUSTED: a program is beyond the limits of
+/* world: NULL, there is no cluster. A namespace with engines in pods has no program while its pods are not known. Borrows from
+ * `intent`, `world` and `gateways` (no id twice) only during the call. RESOURCE_EXHAUSTED: a program is beyond the limits of
  * control/items.h. */
-int kp_plan_make(const struct kp_intent *intent, const struct kp_plan_gateway *gateways, size_t n,
-	int64_t now_ns, struct kp_plan **ret, struct kp_err *err) KP_MUST_USE;
+int kp_plan_make(const struct kp_intent *intent, const struct kp_world *world,
+	const struct kp_plan_gateway *gateways, size_t n, int64_t now_ns, struct kp_plan **ret,
+	struct kp_err *err) KP_MUST_USE;
 void kp_plan_destroy(struct kp_plan *p); /* NULL is fine */
 /* NULL: not there. */
 const struct kp_plan_namespace *kp_plan_find(const struct kp_plan *p, kp_str ns);

@@ -1,15 +1,16 @@
-/* Objects from a Kubernetes API server: InferencePools and InferenceEngines, of all namespaces or of those named,
-   followed. What files give at once comes here one by one, so errors are the object's: one that makes no sense is left
+/* Objects from a Kubernetes API server, of all namespaces or of those named, followed: InferencePools and InferenceEngines,
+   and the world around them (plan/world.h). What files give at once comes here one by one, so errors are the object's: one that makes no sense is left
    out and named, the others count. Nothing is handed on before everything was listed; while the server is away the last
    that was known stays. Loop thread. */
 #ifndef OPERATOR_SOURCE_CLUSTER_H
 #define OPERATOR_SOURCE_CLUSTER_H
 
-#include "api/manifest.h"
 #include "base/cmdline.h"
-#include "kube/client.h"
 #include "net/loop.h"
+#include "kube/store.h"
 #include "obs/metrics.h"
+#include "operator/plan/world.h"
+#include "operator/source/objects.h"
 
 struct kp_cluster;
 
@@ -20,10 +21,11 @@ struct kp_cluster_opts {
 	struct kp_metrics *metrics;
 	/* The rules between objects, and what is made of the set. Objects that the problems name are left out, and it is
 	   called again. */
-	int (*check)(void *ctx, const struct kp_object_set *set, struct kp_problems *problems,
-		struct kp_err *err);
+	kp_objects_check *check;
 	/* The set that was checked last is accepted. */
 	void (*accepted)(void *ctx);
+	/* The world is another, the set is as it was. */
+	void (*moved)(void *ctx);
 	/* Something else is known: see kp_cluster_problems. */
 	void (*shown)(void *ctx);
 	void *ctx;
@@ -34,6 +36,11 @@ int kp_cluster_create(struct kp_loop *loop, const struct kp_cluster_opts *opts,
 void kp_cluster_destroy(struct kp_cluster *c); /* NULL is fine */
 
 struct kp_kube *kp_cluster_kube(const struct kp_cluster *c);
+/* NULL: not known yet. Until the next turn of the loop. */
+const struct kp_world *kp_cluster_world(const struct kp_cluster *c);
+/* Of a kind ("Deployment", "Pod": those of engines) in a namespace; NULL: it is not watched there. */
+const struct kp_kube_store *kp_cluster_store(
+	const struct kp_cluster *c, const char *kind, kp_str ns);
 const char *kp_cluster_server(const struct kp_cluster *c); /* "https://10.0.0.1:443" */
 bool kp_cluster_is_synced(const struct kp_cluster *c);     /* everything was listed once */
 /* What is left out, and what cannot be watched, a line each, and how many; "" and 0: nothing. */

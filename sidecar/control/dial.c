@@ -26,9 +26,9 @@ struct kp_engine *kp_dial(struct kp_loop *loop, struct kp_endpoint *e,
 	}
 	const struct kp_engine_opts opts = { .connected = connected, .user = user };
 	if (e->protocol == KP_PROTOCOL_SGLANG) {
-		return kp_engine_sglang_create(loop, e->address, &opts);
+		return kp_engine_sglang_create(loop, e->dial, &opts);
 	}
-	return kp_engine_vllm_create(loop, e->address, &opts);
+	return kp_engine_vllm_create(loop, e->dial, &opts);
 }
 
 void kp_dial_serves(struct kp_engine *engine, const struct kp_endpoint *e,

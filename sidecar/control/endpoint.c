@@ -48,6 +48,11 @@ static kp_str owner_peer(const struct kp_program_endpoint *e)
 	return e->owner ? e->owner->peer : KP_S("");
 }
 
+static kp_str dial(const struct kp_program_endpoint *e)
+{
+	return e->local.n ? e->local : e->address;
+}
+
 struct kp_endpoint *kp_endpoint_create(const struct kp_program_engine *engine,
 	const struct kp_program_endpoint *want, bool is_ours, kp_str node)
 {
@@ -59,6 +64,8 @@ struct kp_endpoint *kp_endpoint_create(const struct kp_program_engine *engine,
 	e->key = kp_str_z(kp_buf_str(&key));
 	e->engine = kp_str_z(engine->name);
 	e->address = kp_str_z(want->address);
+	e->dial = kp_str_z(dial(want));
+	e->instance = kp_str_z(want->instance);
 	e->owner = kp_str_z(owner_id(want));
 	e->peer = kp_str_z(owner_peer(want));
 	e->distance = distance(want, is_ours, node);
@@ -79,6 +86,8 @@ void kp_endpoint_unref(struct kp_endpoint *e)
 		kp_mem_free(e->key);
 		kp_mem_free(e->engine);
 		kp_mem_free(e->address);
+		kp_mem_free(e->dial);
+		kp_mem_free(e->instance);
 		kp_mem_free(e->owner);
 		kp_mem_free(e->peer);
 		kp_mem_free(e);
@@ -89,6 +98,8 @@ bool kp_endpoint_is(const struct kp_endpoint *e, const struct kp_program_engine 
 	const struct kp_program_endpoint *want, bool is_ours, kp_str node)
 {
 	return kp_str_eq(kp_str_c(e->address), want->address) && e->protocol == engine->protocol &&
+	       kp_str_eq(kp_str_c(e->dial), dial(want)) &&
+	       kp_str_eq(kp_str_c(e->instance), want->instance) &&
 	       e->distance == distance(want, is_ours, node) &&
 	       kp_str_eq(kp_str_c(e->owner), owner_id(want)) &&
 	       kp_str_eq(kp_str_c(e->peer), owner_peer(want));

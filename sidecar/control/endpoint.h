@@ -25,9 +25,11 @@ const char *kp_distance_name(enum kp_distance d); /* "own" */
 
 struct kp_endpoint {
 	struct kp_refcount ref;
-	char *key;     /* "default/demo/127.0.0.1:50051" */
-	char *engine;  /* "default/demo" */
-	char *address; /* "127.0.0.1:50051" */
+	char *key;      /* "default/demo/127.0.0.1:50051" */
+	char *engine;   /* "default/demo" */
+	char *address;  /* "127.0.0.1:50051" */
+	char *dial;     /* where its owner reaches it */
+	char *instance; /* "UID/0" of one in a pod, "" */
 	char *owner,
 		*peer; /* the gateway to ask when it is not our own: id, peer address; "" none is known */
 	bool is_own; /* distance OWN */

@@ -40,11 +40,11 @@ static const uint16_t ports[] = { 8080, 8081 };
 static const struct kp_program_pool pools[] = { { KP_S_INIT("default/demo"), ports, 2 } };
 static const kp_str aliases[] = { KP_S_INIT("small"), KP_S_INIT("smollm2") };
 static const struct kp_program_endpoint demo_endpoints[] = {
-	{ KP_S_INIT("127.0.0.1:50051"), &gateways[0] },
+	{ .address = KP_S_INIT("127.0.0.1:50051"), .owner = &gateways[0] },
 };
 static const struct kp_program_endpoint other_endpoints[] = {
-	{ KP_S_INIT("[fd00::7]:50051"), &gateways[1] },
-	{ KP_S_INIT("engine-1.example:50051"), NULL },
+	{ .address = KP_S_INIT("[fd00::7]:50051"), .owner = &gateways[1] },
+	{ .address = KP_S_INIT("engine-1.example:50051") },
 };
 static const struct kp_program_engine engines[] = {
 	{ .name = KP_S_INIT("default/demo"),

@@ -6,7 +6,7 @@ import sys
 import rig
 
 sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
-from fakes import programs  # noqa: E402
+from fakes import ENDPOINT, message, programs, wait_until  # noqa: E402
 
 GROUPS = {"InferencePool": "inference.networking.k8s.io/v1", "InferenceEngine": "kelpie.dev/v1alpha1"}
 PLURALS = {"InferencePool": "inferencepools", "InferenceEngine": "inferenceengines"}
@@ -49,3 +49,53 @@ def path_of(ns, kind, name=""):
 def put(ns, *objects):
     for o in objects:
         ns.cluster.ask("POST", path_of(ns, o["kind"]), o)
+
+
+PODS = "/api/v1/namespaces/{}/pods"
+
+
+def make_pod(ns, name, engine, node="node-1", labels=None, spec=None, **more):
+    """A pod as a kubelet would find it; nobody runs it, so the test says how it is."""
+    containers = [{"name": "engine", "image": "example/engine:1"}]
+    meta = {"name": name, "labels": {"kelpie.dev/engine": engine, "app": "demo", **(labels or {})}, **more}
+    pod = {"metadata": meta, "spec": {"containers": containers, "nodeName": node, **(spec or {})}}
+    path = PODS.format(ns.name)
+
+    def post():
+        try:
+            return ns.cluster.ask("POST", path, pod)
+        except rig.Refused as e:
+            assert e.status == 403 and "serviceaccount" in str(e), e  # the controller makes it in a moment
+            return None
+
+    return wait_until(post, "the pod")
+
+
+def set_status(ns, name, ip, restarts=0, ready=True, **status):
+    yes = "True" if ready else "False"
+    full = {
+        "phase": "Running",
+        "podIP": ip,
+        "podIPs": [{"ip": ip}],
+        "conditions": [{"type": "Ready", "status": yes}],
+        "containerStatuses": [
+            {"name": "engine", "restartCount": restarts, "ready": ready, "image": "x", "imageID": "x", "state": {"running": {}}, "started": True}
+        ],
+        **status,
+    }
+    path = PODS.format(ns.name) + f"/{name}/status"
+    return ns.cluster.ask("PATCH", path, {"status": full}, "application/strategic-merge-patch+json")
+
+
+def in_pods(engine, port=50051, **spec):
+    """An engine whose pods somebody else makes."""
+    del engine["spec"]["endpoints"]
+    engine["spec"]["engine"]["port"] = port
+    engine["spec"].update({"workloadRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x"}, **spec})
+    return engine
+
+
+def endpoints(gateway):
+    """{address: Endpoint} of what a gateway runs."""
+    found = [message("Endpoint").FromString(value) for (kind, key), value in gateway.items.items() if kind == ENDPOINT]
+    return {e.address: e for e in found}

@@ -220,6 +220,63 @@ static void test_same_id_twice(void **state)
 	kp_program_destroy(p);
 }
 
+/* Two pods of one engine, both at 127.0.0.1 for their own gateways, and a third whose gateway is not there. */
+static void test_pods(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf said;
+	struct kp_err err = KP_ERR_INIT;
+	const struct kp_program_gateway g[] = {
+		{ KP_S("uid-a"), KP_S("10.0.0.1:8443"), KP_S("node"),
+			CLAIMS(KP_S("default/demo")) },
+		{ KP_S("uid-b"), KP_S("10.0.0.2:8443"), KP_S("node"), NULL, 0, true },
+	};
+	const struct kp_program_endpoint pods[] = {
+		{ KP_S("10.0.0.1:1"), NULL, KP_S("127.0.0.1:1"), KP_S("uid-a/0"), KP_S("uid-a") },
+		{ KP_S("10.0.0.2:1"), NULL, KP_S("127.0.0.1:1"), KP_S("uid-b/3"), KP_S("uid-b") },
+		{ KP_S("10.0.0.3:1"), NULL, KP_S("127.0.0.1:1"), KP_S("uid-c/0"), KP_S("uid-c") },
+	};
+	struct kp_program *p = test_program(TWO_ENGINES), *owned = NULL, *read = NULL;
+	struct kp_program_engine *e = kp_unconst(&p->engines[0]);
+	const struct kp_claim_problem *problems;
+	struct kp_items *items = NULL;
+	size_t n;
+	kp_buf_init(&said, 1 << 20);
+	e->endpoints = pods;
+	e->n_endpoints = KP_LEN(pods);
+	assert_int_equal(kp_program_with_owners(p, g, 2, &owned, &problems, &n, &err), 0);
+	kp_program_destroy(p);
+	assert_owner(owned, 0, 0, "uid-a");
+	assert_owner(owned, 0, 1, "uid-b"); /* though it yields: nobody else can */
+	assert_owner(owned, 0, 2, "");      /* the claim on the engine does not reach it */
+	assert_int_equal(n, 0);
+	/* As gateways read it. */
+	assert_int_equal(kp_items_from_program(owned, &items, &err), 0);
+	assert_int_equal(kp_items_to_program(items, KP_S("default"), &read, &err), 0);
+	assert_int_equal(read->engines[0].n_endpoints, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_str(read->engines[0].endpoints[i].address, pods[i].address);
+		assert_str(read->engines[0].endpoints[i].local, pods[i].local);
+		assert_str(read->engines[0].endpoints[i].instance, pods[i].instance);
+	}
+	assert_owner(read, 0, 1, "uid-b");
+	/* A pod that goes changes nothing of the others: one item less. */
+	struct kp_items *fewer = NULL;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_items_delta delta;
+	struct kp_program_engine *first = kp_unconst(&owned->engines[0]);
+	first->endpoints++;
+	first->n_endpoints--;
+	assert_int_equal(kp_items_from_program(owned, &fewer, &err), 0);
+	assert_int_equal(kp_items_diff(items, fewer, a, &delta, &err), 0);
+	assert_int_equal(delta.n_upserts, 0);
+	assert_int_equal(delta.n_removes, 1);
+	kp_items_unref(items);
+	kp_items_unref(fewer);
+	kp_program_destroy(read);
+	kp_program_destroy(owned);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +287,7 @@ int main(void)
 		cmocka_unit_test(test_claims_on_nothing),
 		cmocka_unit_test(test_one_address_has_one_owner),
 		cmocka_unit_test(test_loopback_addresses),
+		cmocka_unit_test(test_pods),
 		cmocka_unit_test(test_same_id_twice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,101 @@
+/* What a cluster has, at one moment: our objects, the pods of engines and of node gateways, what we own, nodes. Made
+   from the JSON of the API server, of which it keeps references; immutable. Whatever order things came in, the same
+   things make the same world. */
+#ifndef OPERATOR_PLAN_WORLD_H
+#define OPERATOR_PLAN_WORLD_H
+
+#include "api/manifest.h"
+#include "json/jansson.h"
+
+#define KP_LABEL_ENGINE        "kelpie.dev/engine"
+#define KP_LABEL_REVISION      "kelpie.dev/revision"
+#define KP_LABEL_NODE_GATEWAY  "kelpie.dev/node-gateway"
+#define KP_LABEL_MANAGED       "app.kubernetes.io/managed-by"
+#define KP_MANAGED_BY          "kelpie-operator"
+#define KP_ANNOTATION_INJECTED "kelpie.dev/injected"
+#define KP_GATEWAY_CONTAINER   "kelpie-gateway"
+#define KP_CONDITION_ROUTABLE  "kelpie.dev/routable"
+
+struct kp_world_pod {
+	kp_str ns, name, uid, node, ip; /* node and ip: "" not yet */
+	kp_str engine, revision;        /* of its labels, "" */
+	const json_t *json, *labels;
+	bool is_ready, is_ending; /* ending: deleted, failed or succeeded */
+	bool has_gate;            /* its readiness waits for KP_CONDITION_ROUTABLE */
+	bool is_routable;         /* that condition is True */
+	bool is_injected;         /* it has a gateway of its own */
+	int64_t grace_s;          /* terminationGracePeriodSeconds */
+};
+struct kp_world_engine {
+	kp_str ns, name, uid;
+	int64_t generation;
+	bool is_ending;
+	const json_t *json;
+	const struct kp_inference_engine_spec *spec; /* NULL: it makes no sense */
+	kp_str problem;                              /* why it is left out of the program, "" */
+};
+struct kp_world_pool {
+	kp_str ns, name, uid;
+	const json_t *json;
+	const struct kp_inference_pool_spec *spec;
+};
+/* Of what we own: a Deployment, a DaemonSet. */
+struct kp_world_owned {
+	const char *kind;
+	kp_str ns, name, uid;
+	const json_t *json;
+};
+struct kp_world_node {
+	kp_str name;
+	const json_t *allocatable;
+};
+
+struct kp_world {
+	struct kp_arena *arena;
+	struct kp_object_set *set;       /* what the specs lie in */
+	json_t *kept;                    /* an array: references */
+	struct kp_world_engine *engines; /* by namespace, name */
+	size_t n_engines;
+	struct kp_world_pool *pools; /* by namespace, name */
+	size_t n_pools;
+	struct kp_world_pod *pods; /* of engines, by namespace, engine, name */
+	size_t n_pods;
+	struct kp_world_pod *gateways; /* node gateways, by namespace, node, name */
+	size_t n_gateways;
+	struct kp_world_owned *owned; /* by kind, namespace, name */
+	size_t n_owned;
+	struct kp_world_node *nodes;
+	size_t n_nodes;
+	bool has_nodes; /* nodes may be read */
+	bool has_pods; /* those of all namespaces are known; false: nothing follows from there being none */
+	const char *gateway_image; /* NULL: not given */
+};
+
+/* Filled in by kp_world_add in any order, then kp_world_sort once. `set` becomes the world's. */
+struct kp_world *kp_world_create(struct kp_object_set *set);
+void kp_world_destroy(struct kp_world *w); /* NULL is fine */
+void kp_world_add_engine(
+	struct kp_world *w, const json_t *v, const struct kp_object *o, kp_str problem);
+void kp_world_add_pool(struct kp_world *w, const json_t *v, const struct kp_object *o);
+void kp_world_add_pod(struct kp_world *w, const json_t *v);
+void kp_world_add_owned(struct kp_world *w, const char *kind, const json_t *v);
+void kp_world_add_node(struct kp_world *w, const json_t *v);
+void kp_world_sort(struct kp_world *w);
+
+/* NULL: not there. */
+const struct kp_world_engine *kp_world_engine(const struct kp_world *w, kp_str ns, kp_str name);
+const struct kp_world_pool *kp_world_pool(const struct kp_world *w, kp_str ns, kp_str name);
+/* Those of an engine; *ret_n may be 0. */
+const struct kp_world_pod *kp_world_pods(
+	const struct kp_world *w, kp_str ns, kp_str engine, size_t *ret_n);
+/* The gateway of a node; the one whose name is lowest if there are several. NULL: none. */
+const struct kp_world_pod *kp_world_node_gateway(const struct kp_world *w, kp_str ns, kp_str node);
+
+/* Whether the labels have all of the selector. */
+bool kp_world_selects(const struct kp_inference_pool_selector *s, const json_t *labels);
+bool kp_engine_is_in_pods(const struct kp_inference_engine_spec *s); /* template or workloadRef */
+/* The container that is the engine: by its name, or the first one. NULL: there is none. */
+const json_t *kp_world_container(const struct kp_world_pod *pod, kp_str name);
+uint32_t kp_world_restarts(const struct kp_world_pod *pod, kp_str container);
+
+#endif

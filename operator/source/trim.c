@@ -1,0 +1,106 @@
+/* DESIGN: a list of paths that are kept for each kind, as a tree of names; everything else goes. In arrays the tree goes on
+   with each element. */
+#include "operator/source/trim.h"
+
+#include "base/macros.h"
+#include "base/str.h"
+
+struct keep {
+	const char *name;
+	const struct keep *below; /* NULL: all of it */
+};
+#define END                \
+	{                  \
+		NULL, NULL \
+	}
+
+static const struct keep owner[] = { { "uid", NULL }, { "kind", NULL }, { "name", NULL },
+	{ "controller", NULL }, END };
+static const struct keep our_annotations[] = { { "kelpie.dev/applied", NULL },
+	{ "kelpie.dev/injected", NULL }, END };
+static const struct keep meta[] = { { "name", NULL }, { "namespace", NULL }, { "uid", NULL },
+	{ "resourceVersion", NULL }, { "generation", NULL }, { "labels", NULL },
+	{ "deletionTimestamp", NULL }, { "ownerReferences", owner },
+	{ "annotations", our_annotations }, END };
+
+static const struct keep amounts[] = { { "requests", NULL }, { "limits", NULL }, { "claims", NULL },
+	END };
+static const struct keep container[] = { { "name", NULL }, { "resources", amounts },
+	{ "ports", NULL }, END };
+static const struct keep init_container[] = { { "name", NULL }, END };
+static const struct keep gate[] = { { "conditionType", NULL }, END };
+static const struct keep claim[] = { { "name", NULL }, END };
+static const struct keep pod_spec[] = { { "nodeName", NULL }, { "containers", container },
+	{ "initContainers", init_container }, { "readinessGates", gate },
+	{ "terminationGracePeriodSeconds", NULL }, { "resourceClaims", claim }, END };
+static const struct keep condition[] = { { "type", NULL }, { "status", NULL }, END };
+static const struct keep container_status[] = { { "name", NULL }, { "restartCount", NULL }, END };
+static const struct keep pod_status[] = { { "phase", NULL }, { "podIP", NULL },
+	{ "conditions", condition }, { "containerStatuses", container_status }, END };
+static const struct keep pod[] = { { "metadata", meta }, { "spec", pod_spec },
+	{ "status", pod_status }, END };
+
+static const struct keep owned[] = { { "metadata", meta }, END };
+
+static const struct keep node_status[] = { { "allocatable", NULL }, END };
+static const struct keep node[] = { { "metadata", meta }, { "status", node_status }, END };
+
+static const struct keep *find(const struct keep *list, const char *name)
+{
+	for (; list->name; list++) {
+		if (kp_str_eq(kp_str_c(list->name), kp_str_c(name))) {
+			return list;
+		}
+	}
+	return NULL;
+}
+
+static void trim(json_t *v, const struct keep *list)
+{
+	const char *key;
+	json_t *member;
+	void *next;
+	for (size_t i = 0; i < json_array_size(v); i++) {
+		trim(json_array_get(v, i), list);
+	}
+	if (!json_is_object(v)) {
+		return;
+	}
+	json_object_foreach_safe(v, next, key, member)
+	{
+		const struct keep *k = find(list, key);
+		if (!k) {
+			json_object_del(v, key);
+		} else if (k->below) {
+			trim(member, k->below);
+		}
+	}
+}
+
+void kp_trim_pod(json_t *object)
+{
+	trim(object, pod);
+}
+void kp_trim_owned(json_t *object)
+{
+	trim(object, owned);
+}
+void kp_trim_node(json_t *object)
+{
+	trim(object, node);
+}
+
+bool kp_trim_same(const json_t *a, const json_t *b)
+{
+	json_t *x = json_copy(kp_unconst(a)), *y = json_copy(kp_unconst(b)),
+	       *mx = json_copy(json_object_get(a, "metadata")),
+	       *my = json_copy(json_object_get(b, "metadata"));
+	json_object_del(mx, "resourceVersion");
+	json_object_del(my, "resourceVersion");
+	json_object_set_new(x, "metadata", mx);
+	json_object_set_new(y, "metadata", my);
+	bool is_same = json_equal(x, y) == 1;
+	json_decref(x);
+	json_decref(y);
+	return is_same;
+}
