@@ -176,7 +176,7 @@ def test_the_table_is_narrow():
 
 def test_install_upgrade_uninstall(helm, kubectl, cluster):
     """Without nodes no pod comes, so nothing is waited for; what the operator may do, the server is asked."""
-    helm("install", "kelpie", CHART, "-n", "kelpie-system", "--create-namespace")
+    helm("install", "kelpie", CHART, "-n", "kelpie-system", "--create-namespace", "--take-ownership")  # other tests define things too
     may = lambda verb, what, *more: kubectl_or(kubectl, "auth", "can-i", verb, what, "--as", ACCOUNT, *more)  # noqa: E731
     assert may("patch", "inferenceengines.kelpie.dev", "--subresource=status", "-n", "default").startswith("yes")
     assert may("create", "deployments.apps", "-n", "default").startswith("yes")
