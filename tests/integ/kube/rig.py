@@ -1,6 +1,7 @@
 """A real API server and etcd by hack/kube, of these tests alone; requests to it that are not ours; and tests/tools/kube_probe."""
 
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -24,8 +25,8 @@ PATIENCE = 20
 
 
 def free_ports(n):
-    """The first of n ports in a row that nobody listens on."""
-    for base in range(20000 + os.getpid() % 5000, 32000, n):
+    """The first of n ports in a row that nobody listens on; processes side by side look at others."""
+    for base in range(20000 + os.getpid() * n % 8000, 32000, n):
         try:
             for port in range(base, base + n):
                 with socket.socket() as s:
@@ -71,9 +72,10 @@ class Cluster:
         self._connection = None
 
     def down(self):
-        """Only what is of this cluster: another one, with nodes, may run beside it."""
+        """Only what is of this cluster: another one, with nodes, may run beside it. Controllers end by themselves when the API server was away for long."""
         for file in sorted(self.dir.glob("run/*.pid"), reverse=True):
-            os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
 
     def pid(self, name):
         return int((self.dir / f"run/{name}.pid").read_text().split()[0])
