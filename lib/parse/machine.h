@@ -1,0 +1,244 @@
+/* Inside of lib/parse: the parser's state, and its parts. parser.c feeds bytes to the lexer (lexer.c), which gives data and markers to the machine of the
+   mode: text and thoughts (parser.c), calls (calls.c), JSON (body_json.c), tags (body_tags.c), Python and braces (body_python.c), channels (channels.c). */
+#ifndef KP_PARSE_MACHINE_H
+#define KP_PARSE_MACHINE_H
+
+#include "parse/jscan.h"
+#include "parse/literal.h"
+#include "parse/parser.h"
+
+#include "base/rand.h"
+
+enum { KP_MARK_MAX = 64, KP_SET_MAX = 24, KP_NAME_MAX = 256, KP_LOOK_AHEAD = 512 };
+
+enum kp_mode {
+	KP_M_TEXT = 0,
+	KP_M_THOUGHT,
+	KP_M_CALLS,  /* between opening marker and call, and between calls */
+	KP_M_NAME,   /* of a call */
+	KP_M_ID,     /* Mistral's [CALL_ID] */
+	KP_M_ARGS,   /* JSON passed on as it is */
+	KP_M_BROKEN, /* it is none: passed on up to the closing marker */
+	KP_M_AFTER,  /* behind the arguments */
+	KP_M_JSON,   /* an object with name and arguments in it */
+	KP_M_PARAMS, /* tags: between parameters */
+	KP_M_KEY,    /* a parameter's name */
+	KP_M_VALUE_OPEN,
+	KP_M_VALUE,
+	KP_M_VALUE_AFTER, /* behind what closes a value, if a tag follows */
+	KP_M_KEY_GUESS,   /* a parameter's begin inside of a value whose end may be missing */
+	KP_M_PYTHON,
+	KP_M_BRACES,
+	KP_M_HEADER,
+	KP_M_MESSAGE,
+	KP_N_MODES
+};
+
+enum kp_mark {
+	KP_K_NONE = 0,
+	KP_K_THINK_OPEN,
+	KP_K_THINK_CLOSE,
+	KP_K_OPEN,
+	KP_K_CLOSE,
+	KP_K_CALL_OPEN,
+	KP_K_CALL_CLOSE,
+	KP_K_DROP,
+	KP_K_NAME_END,
+	KP_K_ID,
+	KP_K_FENCE,
+	KP_K_KEY_OPEN,
+	KP_K_KEY_END,
+	KP_K_VALUE_OPEN,
+	KP_K_VALUE_CLOSE,
+	KP_K_QUOTE,
+	KP_K_START, /* channels: <|start|> */
+	KP_K_CHANNEL,
+	KP_K_MESSAGE,
+	KP_K_CONSTRAIN,
+	KP_K_END,
+};
+
+/* The markers that are live in one state of the machine. */
+struct kp_set {
+	struct kp_marker {
+		char text[KP_MARK_MAX];
+		uint8_t n;
+		enum kp_mark kind;
+		uint64_t control; /* bytes that must come from an added token */
+	} m[KP_SET_MAX];
+	size_t n;
+	uint64_t first[4]; /* bytes that one begins with */
+};
+enum kp_set_name {
+	KP_SET_BEGIN = 0, /* text, nothing visible yet */
+	KP_SET_TEXT,
+	KP_SET_THOUGHT,
+	KP_SET_CALLS,
+	KP_SET_NAME,
+	KP_SET_ID,
+	KP_SET_ARGS,
+	KP_SET_STRING, /* inside of a JSON or Python string: only added tokens are markers */
+	KP_SET_AFTER,
+	KP_SET_PARAMS,
+	KP_SET_KEY,
+	KP_SET_VALUE_OPEN,
+	KP_SET_VALUE,
+	KP_SET_VALUE_AFTER,
+	KP_SET_BRACES,
+	KP_SET_QUOTED,
+	KP_SET_HEADER,
+	KP_SET_MESSAGE,
+	KP_N_SETS
+};
+
+/* Where a JSON object of a call stands (body_json.c). */
+enum kp_envelope {
+	KP_E_WAIT = 0, /* an object, or the array around them */
+	KP_E_KEY,      /* a key or the end */
+	KP_E_IN_KEY,
+	KP_E_COLON,
+	KP_E_VALUE,
+	KP_E_STRING, /* name, identifier, arguments in a string */
+	KP_E_ARGS,
+	KP_E_SKIP,
+	KP_E_NEXT, /* , or } */
+	KP_E_DONE, /* behind an object */
+};
+enum kp_member {
+	KP_MEMBER_OTHER = 0,
+	KP_MEMBER_NAME,
+	KP_MEMBER_ARGS,
+	KP_MEMBER_ID,
+	KP_MEMBER_FUNCTION
+};
+enum kp_python {
+	KP_PY_WAIT = 0,
+	KP_PY_NAME,
+	KP_PY_OPEN,
+	KP_PY_KEY,
+	KP_PY_EQUALS,
+	KP_PY_VALUE,
+	KP_PY_NEXT
+};
+
+struct kp_parser {
+	const struct kp_grammar *g; /* NULL: calls are text */
+	const struct kp_thinking *t;
+	const struct kp_offer *offer;
+	struct kp_rng *rng;
+	void (*emit)(void *ctx, const struct kp_event *ev);
+	void *ctx;
+	uint32_t choice;
+	bool one_call;
+
+	/* lexer.c */
+	struct kp_set sets[KP_N_SETS];
+	char held[KP_MARK_MAX];
+	uint64_t held_control, held_hidden;
+	uint8_t n_held;
+
+	/* output: what is next to each other and of one kind leaves as one event */
+	enum kp_event_kind out_kind;
+	struct kp_buf out;
+	uint64_t n_dropped;
+
+	uint8_t mode;       /* enum kp_mode */
+	uint8_t skip_lines; /* line ends that are markup */
+	struct kp_buf
+		space; /* white space of the text, which may turn out to be markup before a call */
+	bool has_text; /* something visible came */
+	bool had_thought, muted;
+
+	/* calls.c */
+	enum kp_body body;
+	struct kp_buf raw; /* everything since the text, while it may be no call */
+	bool confirmed;    /* the call has begun for the client */
+	bool is_bare;      /* without a marker */
+	bool in_section;
+	size_t n_calls, n_calls_before; /* before: of this section */
+	struct kp_buf name, id;
+	struct kp_buf word; /* a key, a string, a value that must be whole to be typed */
+	struct kp_buf args; /* arguments that came before the name */
+	struct kp_jscan scan;
+
+	/* body_json.c */
+	uint8_t envelope, member; /* enum kp_envelope, kp_member */
+	bool in_array, has_name, has_args, escaped;
+	uint8_t level; /* 2: inside of "function" */
+
+	/* body_tags.c */
+	const struct kp_offered *tool;
+	unsigned types;
+	bool is_marked; /* the type came with the parameter */
+	bool is_open, has_key, is_streaming, call_closed;
+	struct kp_buf key, tail, given;
+
+	/* body_python.c */
+	uint8_t python; /* enum kp_python */
+	bool in_list;
+	struct kp_literal literal;
+
+	/* channels.c */
+	struct kp_buf header;
+	enum kp_event_kind message_kind;
+};
+
+/* lexer.c */
+void kp_lex_build(struct kp_parser *p, const kp_str *controls, size_t n);
+void kp_lex_push(struct kp_parser *p, kp_str text, bool control, bool hidden);
+void kp_lex_settle(struct kp_parser *p, bool at_end);
+
+/* parser.c */
+enum kp_set_name kp_parser_live(const struct kp_parser *p);
+/* Takes at least a byte, or changes the mode and takes none. */
+size_t kp_parser_data(struct kp_parser *p, kp_str run, bool hidden);
+void kp_parser_mark(struct kp_parser *p, enum kp_mark kind, kp_str text);
+void kp_out(struct kp_parser *p, enum kp_event_kind kind, kp_str text);
+void kp_out_flush(struct kp_parser *p, bool whole);
+void kp_out_text(struct kp_parser *p, kp_str text);
+void kp_text_again(struct kp_parser *p); /* mode: text */
+
+/* calls.c */
+void kp_calls_open(struct kp_parser *p, kp_str text, bool bare);
+void kp_calls_next(struct kp_parser *p);              /* a call begins */
+void kp_calls_close(struct kp_parser *p);             /* the section ends */
+void kp_calls_reject(struct kp_parser *p);            /* what was held is text */
+bool kp_call_start(struct kp_parser *p, kp_str name); /* false: rejected */
+void kp_call_args(struct kp_parser *p, kp_str json);
+void kp_call_end(struct kp_parser *p);
+void kp_call_raw(struct kp_parser *p, char c, bool in_string); /* a byte of the model's own JSON */
+size_t kp_calls_data(struct kp_parser *p, kp_str run);
+void kp_calls_mark(struct kp_parser *p, enum kp_mark kind, kp_str text);
+void kp_calls_finish(struct kp_parser *p, bool truncated);
+kp_str kp_head_attribute(kp_str head, kp_str want);
+bool kp_name_is_good(kp_str name);
+static inline bool kp_is_space(char c)
+{
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+bool kp_all_space(kp_str s);
+
+/* the bodies */
+void kp_json_body_begin(struct kp_parser *p);
+size_t kp_json_body_data(struct kp_parser *p, kp_str run);
+void kp_json_body_finish(struct kp_parser *p, bool truncated);
+bool kp_json_unescape(kp_str raw, struct kp_buf *out);
+void kp_tags_begin(struct kp_parser *p); /* the name is known */
+size_t kp_tags_data(struct kp_parser *p, kp_str run);
+bool kp_tags_mark(struct kp_parser *p, enum kp_mark kind, kp_str text); /* false: not its affair */
+void kp_tags_end(struct kp_parser *p);                                  /* of the call */
+void kp_tags_finish(struct kp_parser *p, bool truncated);
+void kp_python_begin(struct kp_parser *p);
+size_t kp_python_data(struct kp_parser *p, kp_str run);
+void kp_python_finish(struct kp_parser *p, bool truncated);
+void kp_braces_begin(struct kp_parser *p);
+size_t kp_braces_data(struct kp_parser *p, kp_str run);
+void kp_braces_mark(struct kp_parser *p);
+void kp_object_key(struct kp_parser *p, kp_str key); /* {"key": or ,"key": */
+void kp_object_end(struct kp_parser *p);
+void kp_channels_begin(struct kp_parser *p);
+size_t kp_channels_data(struct kp_parser *p, kp_str run);
+void kp_channels_mark(struct kp_parser *p, enum kp_mark kind, kp_str text);
+void kp_channels_finish(struct kp_parser *p);
+
+#endif

@@ -1,0 +1,60 @@
+/* Text of a model to events: visible text, reasoning, tool calls. One per choice; the same events, when joined, however the text is cut. Nothing is
+   guessed and taken back: an event is final. What cannot be read as a call is shown as text. docs/parsers.md.
+
+   Linear in the text; holds at most what may still become a marker, and a call until its name is known (struct kp_parse_opts.max_bytes). One thread. */
+#ifndef KP_PARSE_PARSER_H
+#define KP_PARSE_PARSER_H
+
+#include "core/event.h"
+#include "parse/grammar.h"
+#include "parse/offer.h"
+
+struct kp_rng;
+struct kp_parser;
+
+enum kp_parse_start {
+	KP_PARSE_AUTO = 0, /* by the family */
+	KP_PARSE_IN_TEXT,
+	KP_PARSE_IN_THOUGHT
+};
+
+struct kp_parse_opts {
+	const struct kp_grammar *tools;     /* NULL: calls are text */
+	const struct kp_thinking *thinking; /* NULL: thoughts are text */
+	const struct kp_offer
+		*offer; /* of the request; without tools in it calls are text. Must live as long */
+	/* Texts of the vocabulary's added tokens that stand in markers of these grammars: there only the token is the marker, the same text written out is
+	   text. NULL: markers are found by text alone. Copied. */
+	const kp_str *controls;
+	size_t n_controls;
+	enum kp_parse_start start;
+	bool one_call;      /* parallel_tool_calls: false: what follows the first call is dropped */
+	uint32_t choice;    /* of the events */
+	size_t max_bytes;   /* of what is held; 0: 64 MiB */
+	struct kp_rng *rng; /* identifiers of calls; must live as long */
+	void (*emit)(void *ctx, const struct kp_event *ev);
+	void *ctx;
+};
+struct kp_parser *kp_parser_create(const struct kp_parse_opts *opts);
+void kp_parser_destroy(struct kp_parser *p); /* NULL is fine */
+KP_AUTO_DEFINE(struct kp_parser, parser, kp_parser_destroy);
+
+/* Text, valid UTF-8 as a whole. RESOURCE_EXHAUSTED: more was to be held than max_bytes; the parser is of no use then. */
+int kp_parser_feed(struct kp_parser *p, kp_str text, struct kp_err *err) KP_MUST_USE;
+/* One added token, with its text. hidden: where it is no marker it is not shown (a special token). */
+int kp_parser_feed_control(
+	struct kp_parser *p, kp_str text, bool hidden, struct kp_err *err) KP_MUST_USE;
+/* truncated: the text was cut (finish reason length), so a call that has no end stays as it is; else it is completed where only closing tags lack. */
+int kp_parser_finish(struct kp_parser *p, bool truncated, struct kp_err *err) KP_MUST_USE;
+
+size_t kp_parser_n_calls(const struct kp_parser *p);
+bool kp_parser_in_thought(const struct kp_parser *p);
+/* Bytes of markup that could be given to nobody (a damaged parameter of a call that had begun). */
+uint64_t kp_parser_n_dropped(const struct kp_parser *p);
+
+/* Where the model begins, by the end of the rendered prompt: behind the last turn's begin, is a thought open (the template opened it), or closed (an empty
+   block)? AUTO: the prompt says nothing. Only so many last bytes are looked at. */
+enum { KP_PARSE_TAIL = 4096 };
+enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, kp_str prompt_tail);
+
+#endif

@@ -1,0 +1,338 @@
+/* Every case of every family, in every cut: whole, per byte, every division in two, divisions at random; with the markers as text and as added tokens; and
+   ended after every byte. All ways must tell the same. Prints how many pairs of case and cut were compared. */
+#include "base/mem.h"
+#include "base/rand.h"
+#include "tests/prop/parse/cases.c.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+static struct kp_arena *arena;
+static struct kp_offer offer;
+static struct kp_rng rng;
+static uint64_t n_pairs;
+
+struct seen {
+	struct kp_buf text;
+	enum kp_event_kind last;
+	bool in_call, ended;
+	size_t n_calls, n_bytes;
+};
+
+static void see(void *ctx, const struct kp_event *ev)
+{
+	struct seen *s = ctx;
+	static const char *const names[] = { [KP_EV_TEXT] = "C:", [KP_EV_REASONING] = "R:" };
+	switch ((int)ev->kind) {
+	case KP_EV_TEXT:
+	case KP_EV_REASONING:
+		assert_true(ev->text.n > 0);
+		assert_false(s->in_call);
+		if (s->last != ev->kind) {
+			kp_buf_addz(&s->text, s->text.n ? "\n" : "");
+			kp_buf_addz(&s->text, names[ev->kind]);
+		}
+		kp_buf_add(&s->text, ev->text);
+		break;
+	case KP_EV_TOOL_START:
+		assert_false(s->in_call);
+		assert_int_equal(ev->tool.index, s->n_calls);
+		assert_true(ev->tool.id.n > 0 && ev->tool.name.n > 0);
+		kp_buf_printf(
+			&s->text, "%sT:%" KP_FMT " ", s->text.n ? "\n" : "", KP_ARG(ev->tool.name));
+		s->in_call = true;
+		s->n_calls++;
+		break;
+	case KP_EV_TOOL_ARGUMENTS:
+		assert_true(s->in_call && ev->text.n > 0);
+		kp_buf_add(&s->text, ev->text);
+		break;
+	case KP_EV_TOOL_END:
+		assert_true(s->in_call);
+		assert_int_equal(ev->tool.index, s->n_calls - 1);
+		s->in_call = false;
+		break;
+	default:
+		fail();
+	}
+	s->last = ev->kind;
+}
+
+/* The markers of all grammars, as a vocabulary could have them. */
+static kp_str controls[512];
+static size_t n_controls;
+
+static void add_controls(const char *const *list)
+{
+	for (size_t i = 0; i < KP_MARKS && list[i]; i++) {
+		kp_str s = kp_str_c(list[i]);
+		bool known = s.n < 4 || (s.p[0] != '<' && s.p[0] != '[') || s.p[s.n - 1] == '=' ||
+			     kp_str_has(s, KP_S("\n"));
+		for (size_t k = 0; !known && k < n_controls; k++) {
+			known = kp_str_eq(controls[k], s);
+		}
+		if (!known) {
+			controls[n_controls++] = s;
+		}
+	}
+}
+
+static void make_controls(void)
+{
+	for (size_t i = 0; i < kp_n_grammars; i++) {
+		const struct kp_grammar *g = &kp_grammars[i];
+		add_controls(g->open);
+		add_controls(g->close);
+		add_controls(g->call_open);
+		add_controls(g->call_close);
+		add_controls(g->name_end);
+		add_controls(g->key_open);
+		add_controls(g->key_end);
+		add_controls(g->value_close);
+		add_controls((const char *const[]){ g->value_open, NULL });
+		add_controls((const char *const[]){ g->quote, NULL });
+		add_controls((const char *const[]){ g->id_mark, NULL });
+	}
+	for (size_t i = 0; i < kp_n_thinkings; i++) {
+		add_controls(kp_thinkings[i].open);
+		add_controls(kp_thinkings[i].close);
+	}
+	static const char *const harmony[][2] = { { "<|start|>" }, { "<|channel|>" },
+		{ "<|message|>" }, { "<|constrain|>" }, { "<|end|>" }, { "<|call|>" },
+		{ "<|return|>" } };
+	for (size_t i = 0; i < KP_LEN(harmony); i++) {
+		add_controls(harmony[i]);
+	}
+}
+
+struct run {
+	struct kp_parser *p;
+	struct seen *seen;
+	bool tokens;
+};
+
+static struct run begin(const struct parse_case *c, struct seen *s, bool tokens)
+{
+	*s = (struct seen){ .last = KP_EV_NONE };
+	kp_buf_init(&s->text, 1 << 20);
+	kp_rng_seed(&rng, 1);
+	const struct kp_parse_opts o = { .tools = c->tools ? kp_grammar_find(kp_str_c(c->tools))
+							   : NULL,
+		.thinking = c->thinking ? kp_thinking_find(kp_str_c(c->thinking)) : NULL,
+		.offer = &offer,
+		.controls = tokens ? controls : NULL,
+		.n_controls = tokens ? n_controls : 0,
+		.start = c->start,
+		.rng = &rng,
+		.emit = see,
+		.ctx = s };
+	assert_true(!c->tools || o.tools);
+	assert_true(!c->thinking || o.thinking);
+	return (struct run){ kp_parser_create(&o), s, tokens };
+}
+
+static void feed(struct run *r, kp_str s)
+{
+	struct kp_err err;
+	assert_int_equal(kp_parser_feed(r->p, s, &err), 0);
+}
+
+/* Text that may hold added tokens, which come whole. */
+static void feed_tokens(struct run *r, kp_str s)
+{
+	struct kp_err err;
+	size_t from = 0;
+	for (size_t i = 0; i < s.n;) {
+		size_t best = 0;
+		for (size_t k = 0; k < n_controls; k++) {
+			if (kp_str_starts(kp_str_skip(s, i), controls[k]) && controls[k].n > best) {
+				best = controls[k].n;
+			}
+		}
+		if (best) {
+			feed(r, kp_str_sub(s, from, i));
+			assert_int_equal(kp_parser_feed_control(
+						 r->p, kp_str_sub(s, i, i + best), false, &err),
+				0);
+			from = i + best;
+		}
+		i += best ? best : 1;
+	}
+	feed(r, kp_str_skip(s, from));
+}
+
+static kp_str end(struct run *r, bool truncated)
+{
+	struct kp_err err;
+	assert_int_equal(kp_parser_finish(r->p, truncated, &err), 0);
+	assert_false(r->seen->in_call);
+	assert_int_equal(r->seen->n_calls, kp_parser_n_calls(r->p));
+	kp_parser_destroy(r->p);
+	kp_buf_addz(&r->seen->text, r->seen->text.n ? "\n" : "");
+	n_pairs++;
+	return kp_buf_str(&r->seen->text);
+}
+
+static void same(const struct parse_case *c, kp_str got, kp_str want, const char *how, size_t at)
+{
+	if (!kp_str_eq(got, want)) {
+		print_error("%s, %s at %zu of:\n%s\ngot:\n%" KP_FMT "want:\n%" KP_FMT,
+			c->tools ? c->tools : c->thinking, how, at, c->text, KP_ARG(got),
+			KP_ARG(want));
+		fail();
+	}
+}
+
+static void in_two(const struct parse_case *c, kp_str text, size_t at, bool truncated, kp_str want)
+{
+	struct seen s;
+	struct run r = begin(c, &s, false);
+	feed(&r, kp_str_sub(text, 0, at));
+	feed(&r, kp_str_skip(text, at));
+	same(c, end(&r, truncated), want, "in two", at);
+	kp_buf_fini(&s.text);
+}
+
+static void per_byte(const struct parse_case *c, kp_str text, bool truncated, kp_str want)
+{
+	struct seen s;
+	struct run r = begin(c, &s, false);
+	for (size_t i = 0; i < text.n; i++) {
+		feed(&r, kp_str_sub(text, i, i + 1));
+	}
+	same(c, end(&r, truncated), want, "per byte", text.n);
+	kp_buf_fini(&s.text);
+}
+
+static void at_random(
+	const struct parse_case *c, kp_str text, uint64_t seed, bool tokens, kp_str want)
+{
+	struct seen s;
+	struct kp_rng r;
+	struct run run = begin(c, &s, tokens);
+	kp_rng_seed(&r, seed);
+	for (size_t at = 0; at < text.n;) {
+		size_t n =
+			KP_MIN(1 + (size_t)kp_rng_below(&r, 1 + kp_rng_below(&r, 12)), text.n - at);
+		feed(&run, kp_str_sub(text, at, at + n));
+		at += n;
+	}
+	same(c, end(&run, false), want, "at random", seed);
+	kp_buf_fini(&s.text);
+}
+
+static void test_all_cuts(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < n_parse_cases; i++) {
+		const struct parse_case *c = &parse_cases[i];
+		kp_str text = kp_str_c(c->text), want = kp_str_c(c->means);
+		struct seen s;
+		struct run r = begin(c, &s, false);
+		feed(&r, text);
+		same(c, end(&r, false), want, "whole", 0);
+		kp_buf_fini(&s.text);
+		per_byte(c, text, false, want);
+		for (size_t at = 1; at < text.n; at++) {
+			in_two(c, text, at, false, want);
+		}
+		for (uint64_t seed = 0; seed < 50; seed++) {
+			at_random(c, text, seed, false, want);
+		}
+	}
+}
+
+/* Markers as added tokens: the same meaning, but for cases that are about markers as text. */
+static void test_all_cuts_of_tokens(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < n_parse_cases; i++) {
+		const struct parse_case *c = &parse_cases[i];
+		if (c->start != KP_PARSE_AUTO && c->tools == NULL) {
+			continue;
+		}
+		struct seen whole;
+		struct run r = begin(c, &whole, true);
+		feed_tokens(&r, kp_str_c(c->text));
+		kp_str want = end(&r, false);
+		kp_str text = kp_str_c(c->text);
+		for (size_t at = 1; at < text.n; at++) {
+			struct seen s;
+			/* A cut inside of a token cannot be. */
+			bool inside = false;
+			for (size_t k = 0; k < n_controls; k++) {
+				size_t n = controls[k].n;
+				for (size_t back = 1; back < n && back <= at; back++) {
+					inside = inside ||
+						 kp_str_starts(
+							 kp_str_skip(text, at - back), controls[k]);
+				}
+			}
+			if (!inside) {
+				r = begin(c, &s, true);
+				feed_tokens(&r, kp_str_sub(text, 0, at));
+				feed_tokens(&r, kp_str_skip(text, at));
+				same(c, end(&r, false), want, "tokens in two", at);
+				kp_buf_fini(&s.text);
+			}
+		}
+		kp_buf_fini(&whole.text);
+	}
+}
+
+static void test_cut_short_anywhere(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < n_parse_cases; i++) {
+		const struct parse_case *c = &parse_cases[i];
+		kp_str text = kp_str_c(c->text);
+		for (size_t n = 0; n <= text.n; n++) {
+			kp_str part = kp_str_sub(text, 0, n);
+			struct seen s;
+			struct run r = begin(c, &s, false);
+			feed(&r, part);
+			kp_str want = end(&r, true);
+			per_byte(c, part, true, want);
+			in_two(c, part, n / 2, true, want);
+			in_two(c, part, n ? n - 1 : 0, true, want);
+			kp_buf_fini(&s.text);
+		}
+	}
+}
+
+static int setup(void **state)
+{
+	struct kp_err err;
+	struct kp_jv *tools;
+	(void)state;
+	arena = kp_arena_create(1 << 20);
+	tools = kp_arena_new(arena, struct kp_jv);
+	make_controls();
+	return kp_jv_parse(kp_str_c(parse_tools), arena, tools, &err) ||
+			       kp_offer_create(arena, tools, &offer, &err)
+		       ? -1
+		       : 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kp_arena_destroy(arena);
+	print_message("%llu pairs of case and cut, %zu cases\n", (unsigned long long)n_pairs,
+		n_parse_cases);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_cuts),
+		cmocka_unit_test(test_all_cuts_of_tokens),
+		cmocka_unit_test(test_cut_short_anywhere),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
