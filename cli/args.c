@@ -10,6 +10,7 @@ enum {
 	DETOKENIZE = 8,
 	RENDER = 16,
 	INJECT = 32,
+	PARSE = 64,
 	TEXT = TOKENIZE | DETOKENIZE | RENDER
 };
 
@@ -26,12 +27,12 @@ struct given {
 };
 #define AT(member) offsetof(struct given, member)
 static const struct option options[] = {
-	{ "--output", 'o', false, STATUS | EXPLAIN | TEXT | INJECT, AT(output) },
+	{ "--output", 'o', false, STATUS | EXPLAIN | TEXT | INJECT | PARSE, AT(output) },
 	{ "--server", 's', false, STATUS | EXPLAIN, AT(server) },
-	{ "--gateway", 0, false, EXPLAIN | TEXT, AT(gateway) },
-	{ "--path", 0, false, TEXT, AT(path) },
+	{ "--gateway", 0, false, EXPLAIN | TEXT | PARSE, AT(gateway) },
+	{ "--path", 0, false, TEXT | PARSE, AT(path) },
 	{ "--model", 'm', false, TEXT, AT(model) },
-	{ "--file", 'f', false, TEXT | INJECT, AT(file) },
+	{ "--file", 'f', false, TEXT | INJECT | PARSE, AT(file) },
 	{ "--explain", 0, true, TOKENIZE | RENDER, AT(explain) },
 	{ "--no-special-tokens", 0, true, TOKENIZE, AT(no_special) },
 	{ "--gateway-image", 0, false, INJECT, AT(image) },
@@ -46,8 +47,9 @@ static const struct {
 	{ "explain", "MODEL or REQUEST-ID", EXPLAIN, false, false },
 	{ "tokenize", "TEXT", TOKENIZE, true, false },
 	{ "detokenize", "IDS", DETOKENIZE, true, true },
-	{ "render", "REQUEST", RENDER, true, false }, { "inject", NULL, INJECT, false, false },
-	{ "version", NULL, 0, false, false }, { "help", NULL, 0, false, false } };
+	{ "render", "REQUEST", RENDER, true, false }, { "parse", "REQUEST", PARSE, true, false },
+	{ "inject", NULL, INJECT, false, false }, { "version", NULL, 0, false, false },
+	{ "help", NULL, 0, false, false } };
 
 static size_t command_index(const char *command)
 {

@@ -41,6 +41,7 @@ int kp_cli_status(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_explain(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_tokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_detokenize(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
+int kp_cli_parse_text(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_render(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 int kp_cli_inject(struct kp_cli *cli, struct kp_err *err) KP_MUST_USE;
 

@@ -24,6 +24,8 @@ static const char help[] =
 	"  detokenize [IDS]       the text of token ids, as the model's tokenizer decodes them\n"
 	"  render [REQUEST]       the prompt of a chat: a request as OpenAI's API takes it, or a list of\n"
 	"                         messages; given as JSON, in a file (-f) or on standard input\n"
+	"  parse [REQUEST]        thoughts and tool calls in what a model wrote: a request as POST /parse\n"
+	"                         of a gateway's admin listener takes it (docs/parsers.md)\n"
 	"  inject                 manifests with the gateway put into the pods that opt in (-f, or\n"
 	"                         standard input), as the webhook puts it\n"
 	"  version                versions of this program and of its libraries\n"
@@ -34,9 +36,10 @@ static const char help[] =
 	"                         http://127.0.0.1:9091)\n"
 	"  --gateway URL          explain: ask only this gateway's admin listener, not the operator;\n"
 	"                         tokenize: the gateway's public listener (default\n"
-	"                         http://127.0.0.1:8080)\n"
+	"                         http://127.0.0.1:8080); parse: ask this gateway's admin listener,\n"
+	"                         not this program\n"
 	"\n"
-	"tokenize, detokenize and render:\n"
+	"tokenize, detokenize, render and parse:\n"
 	"  --path PATH            read the tokenizer here (a model's directory, a GGUF file) instead of\n"
 	"                         asking a gateway\n"
 	"  -m, --model NAME       which of the gateway's models (default: the only one)\n"
@@ -113,6 +116,9 @@ static int run(struct kp_cli *cli, int argc, char **argv, struct kp_err *err)
 	}
 	if (kp_str_eq(c, KP_S("inject"))) {
 		return kp_cli_inject(cli, err);
+	}
+	if (kp_str_eq(c, KP_S("parse"))) {
+		return kp_cli_parse_text(cli, err);
 	}
 	if (kp_str_eq(c, KP_S("version"))) {
 		return version(cli);

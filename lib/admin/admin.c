@@ -1,7 +1,8 @@
 /* DESIGN: one lws context, one virtual host, one protocol; every answer is built whole when the
-   request head is there, then written in pieces as the socket takes it. Debian's lws 4.1.6 repeats
-   HTTP_BODY_COMPLETION when bytes follow a POST body (docs/THREATS.md), so anything but GET and
-   HEAD is answered 405 and the connection closed; an upgrade to anything but the feed's WebSocket
+   request head (of a POST: the body) is there, then written in pieces as the socket takes it. Debian's lws 4.1.6 repeats
+   HTTP_BODY_COMPLETION when bytes follow a POST body, and waits for ever for one without a length (docs/THREATS.md): a body needs its length, only
+   the first completion counts, and the connection is closed behind the answer. Other methods, and POST where no route takes it, are answered 405 and the
+   connection closed; an upgrade to anything but the feed's WebSocket
    is refused, so that its HTTP/2 is not reached either.
 
    Connections: those that are not feeds stand in a list, by when they last did something. When all but an
@@ -52,6 +53,9 @@ struct session { /* lws zeroes it at connection */
 	struct kp_buf body;
 	size_t sent;
 	bool has_body;
+	const struct kp_admin_post *post; /* of a POST, also when it was answered */
+	struct kp_buf posted;             /* its body */
+	bool is_answered;
 	struct waiting *waiting; /* NULL: none */
 	struct kp_list feed;     /* in kp_admin.clients while it is one */
 	uint64_t seen;           /* number of the text it was sent */
@@ -312,6 +316,13 @@ static struct kp_admin_answer build(
 			return serve(a, wsi, s, &a->opts.routes[i], out);
 		}
 	}
+	for (size_t i = 0; i < a->opts.n_posts; i++) {
+		if (kp_str_eq(path, kp_str_c(a->opts.posts[i].path))) {
+			kp_err_set(&err, KP_METHOD_NOT_ALLOWED, "`%s`: only POST is allowed here",
+				a->opts.posts[i].path);
+			return kp_admin_error(out, &err);
+		}
+	}
 	if (a->opts.feed_path && kp_str_eq(path, kp_str_c(a->opts.feed_path))) {
 		kp_err_set(&err, KP_FAILED_PRECONDITION, "`%s` is a WebSocket: ask for an upgrade",
 			a->opts.feed_path);
@@ -324,7 +335,7 @@ static struct kp_admin_answer build(
 
 /* Puts the head into `head`, returns its length, 0 if it does not fit. */
 static size_t make_head(struct lws *wsi, const struct kp_admin_answer *ans, size_t length,
-	unsigned char *head, size_t room)
+	bool last, unsigned char *head, size_t room)
 {
 	static const char *const csp = "content-security-policy:";
 	unsigned char *p = head, *end = head + room;
@@ -333,6 +344,8 @@ static size_t make_head(struct lws *wsi, const struct kp_admin_answer *ans, size
 			(const unsigned char *)"nosniff", 7, &p, end) ||
 		lws_add_http_header_by_name(wsi, (const unsigned char *)"cache-control:",
 			(const unsigned char *)"no-store", 8, &p, end) ||
+		(last && lws_add_http_header_by_name(wsi, (const unsigned char *)"connection:",
+				 (const unsigned char *)"close", 5, &p, end)) ||
 		(ans->csp &&
 			lws_add_http_header_by_name(wsi, (const unsigned char *)csp,
 				(const unsigned char *)ans->csp, (int)strlen(ans->csp), &p, end)) ||
@@ -376,7 +389,8 @@ static int respond(struct lws *wsi, struct session *s, struct kp_admin_answer an
 		err.code = KP_INTERNAL;
 		ans = kp_admin_error(&s->body, &err);
 	}
-	size_t length = make_head(wsi, &ans, s->body.n, head + LWS_PRE, sizeof(head) - LWS_PRE);
+	size_t length = make_head(
+		wsi, &ans, s->body.n, s->post != NULL, head + LWS_PRE, sizeof(head) - LWS_PRE);
 	if (length == 0 ||
 		lws_write(wsi, head + LWS_PRE, length, LWS_WRITE_HTTP_HEADERS) != (int)length) {
 		return -1;
@@ -408,6 +422,60 @@ static int on_timer(struct kp_admin *a, struct lws *wsi, struct session *s)
 	return r;
 }
 
+/* --- bodies ------------------------------------------------------------------------------------- */
+
+/* 0: the body may come. */
+static int on_post(struct kp_admin *a, struct lws *wsi, struct session *s)
+{
+	char path[MAX_HEAD + 1], length[32];
+	uint64_t n = 0;
+	struct kp_err err;
+	const struct kp_admin_post *route = NULL;
+	int n_path = lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_POST_URI);
+	for (size_t i = 0; n_path > 0 && i < a->opts.n_posts; i++) {
+		if (kp_str_eq(kp_str_c(path), kp_str_c(a->opts.posts[i].path))) {
+			route = &a->opts.posts[i];
+		}
+	}
+	if (s->post) { /* a second request behind the first one's body */
+		return -1;
+	}
+	if (!route) {
+		kp_err_set(&err, KP_METHOD_NOT_ALLOWED, "only GET and HEAD are allowed here");
+		return refuse(wsi, &err);
+	}
+	int n_length = lws_hdr_copy(wsi, length, sizeof(length), WSI_TOKEN_HTTP_CONTENT_LENGTH);
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0 || n_length <= 0 ||
+		!kp_str_u64(kp_str_c(length), UINT64_MAX, &n) || n == 0) {
+		kp_err_set(&err, KP_INVALID_ARGUMENT,
+			"`%s`: a body with a Content-Length is needed", route->path);
+		return refuse(wsi, &err);
+	}
+	if (n > route->max_body) {
+		kp_err_set(&err, KP_TOO_LARGE, "`%s`: a body of more than %zu bytes", route->path,
+			route->max_body);
+		return refuse(wsi, &err);
+	}
+	s->post = route;
+	s->is_answered = false;
+	kp_buf_init(&s->posted, route->max_body);
+	return 0;
+}
+
+static int on_posted(struct kp_admin *a, struct lws *wsi, struct session *s)
+{
+	if (s->is_answered) {
+		return 0;
+	}
+	s->is_answered = true;
+	kp_buf_init(&s->body, MAX_ANSWER);
+	s->has_body = true;
+	s->sent = 0;
+	struct kp_admin_answer ans = s->post->handle(a->opts.ctx, kp_buf_str(&s->posted), &s->body);
+	kp_buf_fini(&s->posted);
+	return respond(wsi, s, ans, s->post->path, false);
+}
+
 static int on_request(struct kp_admin *a, struct lws *wsi, struct session *s)
 {
 	char path[MAX_HEAD + 1];
@@ -417,7 +485,10 @@ static int on_request(struct kp_admin *a, struct lws *wsi, struct session *s)
 	int n = lws_hdr_copy(
 		wsi, path, sizeof(path), get > 0 ? WSI_TOKEN_GET_URI : WSI_TOKEN_HEAD_URI);
 	struct kp_err err;
-	if ((get <= 0 && is_head <= 0) || n <= 0) {
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_POST_URI) > 0) {
+		return on_post(a, wsi, s);
+	}
+	if ((get <= 0 && is_head <= 0) || n <= 0 || s->post) {
 		kp_err_set(&err, KP_METHOD_NOT_ALLOWED, "only GET and HEAD are allowed here");
 		return refuse(wsi, &err);
 	}
@@ -449,7 +520,7 @@ static int on_writable(struct lws *wsi, struct session *s)
 	}
 	kp_buf_fini(&s->body);
 	s->has_body = false;
-	return lws_http_transaction_completed(wsi) ? -1 : 0;
+	return s->post || lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
 /* --- the feed ----------------------------------------------------------------------------------- */
@@ -565,6 +636,9 @@ static void on_closed(struct kp_admin *a, struct session *s)
 	if (s) {
 		stop_waiting(a, s);
 	}
+	if (s && s->post) {
+		kp_buf_fini(&s->posted);
+	}
 	if (s && kp_list_linked(&s->feed)) {
 		kp_list_del(&s->feed);
 		a->n_clients--;
@@ -577,7 +651,6 @@ static int on_lws(
 	struct kp_admin *a = lws_context_user(lws_get_context(wsi));
 	struct session *s = user;
 	int r = 0;
-	(void)len;
 	if (reason == LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED) {
 		on_connection(a, wsi);
 	} else if (reason == LWS_CALLBACK_WSI_DESTROY) {
@@ -604,6 +677,14 @@ static int on_lws(
 		r = on_feed_writable(a, wsi, s);
 	} else if (reason == LWS_CALLBACK_EVENT_WAIT_CANCELLED) {
 		take_pending(a);
+	} else if (reason == LWS_CALLBACK_HTTP_BODY && s && s->post) {
+		if (!s->is_answered) {
+			kp_buf_add(&s->posted, kp_str_n(in, len));
+			on_progress(a, wsi, s->posted.cap);
+		}
+	} else if (reason == LWS_CALLBACK_HTTP_BODY_COMPLETION && s && s->post) {
+		r = on_posted(a, wsi, s);
+		on_progress(a, wsi, s->body.cap);
 	} else if (reason == LWS_CALLBACK_HTTP_BODY ||
 		   reason == LWS_CALLBACK_HTTP_BODY_COMPLETION || reason == LWS_CALLBACK_RECEIVE) {
 		r = -1; /* nothing here takes a body or a message */

@@ -1,6 +1,6 @@
 /* The admin listener of every program: health, metrics, status, for probes and people. libwebsockets,
-   in a thread of its own, so that it answers while every loop is busy. Plain HTTP/1.1, GET and HEAD,
-   no bodies; keep it off the public network. Errors are JSON (json/write.h).
+   in a thread of its own, so that it answers while every loop is busy. Plain HTTP/1.1, GET and HEAD, and
+   POST where a route takes a body (of known length; the connection ends with the answer); keep it off the public network. Errors are JSON (json/write.h).
 
    Limits: path and query together 4 KiB of header, KP_ADMIN_MAX_ARGS parameters, answers of 16 MiB, 128 MiB of those that were not taken yet,
    KP_ADMIN_MAX_CONNECTIONS connections, or an eighth of the descriptors (a new one ends the one that did nothing for
@@ -46,6 +46,8 @@ struct kp_admin_answer {
 /* On the admin thread; appends the body to out. May not block: probes wait behind it. */
 typedef struct kp_admin_answer kp_admin_handler(
 	void *ctx, const struct kp_admin_query *query, struct kp_buf *out);
+/* POST: the same with a body, of at most the route's max_body. */
+typedef struct kp_admin_answer kp_admin_poster(void *ctx, kp_str body, struct kp_buf *out);
 /* The answer to an error: its JSON in out, its code's status. */
 struct kp_admin_answer kp_admin_error(struct kp_buf *out, const struct kp_err *err);
 
@@ -57,10 +59,17 @@ struct kp_admin_route {
 	kp_admin_handler *handle;
 	bool acts; /* it changes something: refused when a browser asks for another site's page */
 };
+struct kp_admin_post {
+	const char *path;
+	kp_admin_poster *handle;
+	size_t max_body;
+};
 struct kp_admin_opts {
 	const char *address; /* "127.0.0.1:9090", "[::1]:9090", ":9090"; port 0: a free one */
 	const struct kp_admin_route *routes; /* static */
 	size_t n_routes;
+	const struct kp_admin_post *posts; /* static; paths of their own */
+	size_t n_posts;
 	void *ctx;             /* of the handlers */
 	const char *feed_path; /* static; NULL: no feed */
 };

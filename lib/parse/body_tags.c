@@ -174,7 +174,7 @@ static bool read_key(struct kp_parser *p, kp_str head)
 	}
 	kp_buf_reset(&p->key);
 	kp_buf_add(&p->key, key);
-	p->types = marked ? types : kp_offer_types(p->tool, key, &known);
+	p->types = marked ? types : kp_tool_offer_types(p->tool, key, &known);
 	p->is_marked = marked;
 	return true;
 }
@@ -301,7 +301,7 @@ static void guess_end(struct kp_parser *p, kp_str text)
 	if (p->g->key_head == KP_HEAD_ATTRIBUTES) {
 		key = kp_head_attribute(key, KP_S("name"));
 	}
-	kp_offer_types(p->tool, key, &known);
+	kp_tool_offer_types(p->tool, key, &known);
 	kp_buf_add(&p->tail, text);
 	if (!known || was_given(p, key)) {
 		revert(p);

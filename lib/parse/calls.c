@@ -49,7 +49,7 @@ static void make_id(struct kp_parser *p, struct kp_buf *out)
 
 bool kp_call_start(struct kp_parser *p, kp_str name)
 {
-	if (!kp_name_is_good(name) || (p->is_bare && !kp_offer_find(p->offer, name))) {
+	if (!kp_name_is_good(name) || (p->is_bare && !kp_tool_offer_find(p->offer, name))) {
 		kp_calls_reject(p);
 		return false;
 	}
@@ -58,7 +58,7 @@ bool kp_call_start(struct kp_parser *p, kp_str name)
 		kp_buf_add(&p->name, name);
 	}
 	p->muted = p->muted || (p->one_call && p->n_calls);
-	p->tool = kp_offer_find(p->offer, kp_buf_str(&p->name));
+	p->tool = kp_tool_offer_find(p->offer, kp_buf_str(&p->name));
 	p->confirmed = true;
 	kp_buf_reset(&p->raw);
 	kp_buf_reset(&p->space);

@@ -124,7 +124,7 @@ enum kp_python {
 struct kp_parser {
 	const struct kp_grammar *g; /* NULL: calls are text */
 	const struct kp_thinking *t;
-	const struct kp_offer *offer;
+	const struct kp_tool_offer *offer;
 	struct kp_rng *rng;
 	void (*emit)(void *ctx, const struct kp_event *ev);
 	void *ctx;
@@ -167,7 +167,7 @@ struct kp_parser {
 	uint8_t level; /* 2: inside of "function" */
 
 	/* body_tags.c */
-	const struct kp_offered *tool;
+	const struct kp_offered_tool *tool;
 	unsigned types;
 	bool is_marked; /* the type came with the parameter */
 	bool is_open, has_key, is_streaming, call_closed;

@@ -3,15 +3,15 @@
 
 #include "parse/typing.h"
 
-int kp_offer_create(
-	struct kp_arena *a, const struct kp_jv *tools, struct kp_offer *ret, struct kp_err *err)
+int kp_tool_offer_create(struct kp_arena *a, const struct kp_jv *tools, struct kp_tool_offer *ret,
+	struct kp_err *err)
 {
 	size_t n = 0;
-	*ret = (struct kp_offer){ .n = 0 };
+	*ret = (struct kp_tool_offer){ .n = 0 };
 	if (!kp_jv_is(tools, KP_JSON_ARRAY) || tools->n == 0) {
 		return 0;
 	}
-	struct kp_offered *list = kp_arena_calloc(a, tools->n, sizeof(*list));
+	struct kp_offered_tool *list = kp_arena_calloc(a, tools->n, sizeof(*list));
 	if (!list) {
 		return kp_arena_full(err, "tools");
 	}
@@ -27,11 +27,11 @@ int kp_offer_create(
 			list[n++].parameters = kp_jv_is(schema, KP_JSON_OBJECT) ? schema : NULL;
 		}
 	}
-	*ret = (struct kp_offer){ .tools = list, .n = n };
+	*ret = (struct kp_tool_offer){ .tools = list, .n = n };
 	return 0;
 }
 
-const struct kp_offered *kp_offer_find(const struct kp_offer *o, kp_str name)
+const struct kp_offered_tool *kp_tool_offer_find(const struct kp_tool_offer *o, kp_str name)
 {
 	for (size_t i = 0; i < o->n; i++) {
 		if (kp_str_eq(o->tools[i].name, name)) {
@@ -56,7 +56,7 @@ static const struct kp_jv *property(
 	return found;
 }
 
-unsigned kp_offer_types(const struct kp_offered *tool, kp_str parameter, bool *ret_known)
+unsigned kp_tool_offer_types(const struct kp_offered_tool *tool, kp_str parameter, bool *ret_known)
 {
 	const struct kp_jv *root = tool ? tool->parameters : NULL;
 	const struct kp_jv *schema = root ? property(root, root, parameter, 3) : NULL;

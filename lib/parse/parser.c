@@ -320,15 +320,18 @@ static int result(struct kp_parser *p, struct kp_err *err)
 int kp_parser_feed(struct kp_parser *p, kp_str text, struct kp_err *err)
 {
 	kp_lex_push(p, text, false, false);
-	kp_out_flush(p, false);
 	return result(p, err);
 }
 
 int kp_parser_feed_control(struct kp_parser *p, kp_str text, bool hidden, struct kp_err *err)
 {
 	kp_lex_push(p, text, true, hidden);
-	kp_out_flush(p, false);
 	return result(p, err);
+}
+
+void kp_parser_flush(struct kp_parser *p)
+{
+	kp_out_flush(p, false);
 }
 
 int kp_parser_finish(struct kp_parser *p, bool truncated, struct kp_err *err)

@@ -21,7 +21,7 @@ enum kp_parse_start {
 struct kp_parse_opts {
 	const struct kp_grammar *tools;     /* NULL: calls are text */
 	const struct kp_thinking *thinking; /* NULL: thoughts are text */
-	const struct kp_offer
+	const struct kp_tool_offer
 		*offer; /* of the request; without tools in it calls are text. Must live as long */
 	/* Texts of the vocabulary's added tokens that stand in markers of these grammars: there only the token is the marker, the same text written out is
 	   text. NULL: markers are found by text alone. Copied. */
@@ -44,6 +44,8 @@ int kp_parser_feed(struct kp_parser *p, kp_str text, struct kp_err *err) KP_MUST
 /* One added token, with its text. hidden: where it is no marker it is not shown (a special token). */
 int kp_parser_feed_control(
 	struct kp_parser *p, kp_str text, bool hidden, struct kp_err *err) KP_MUST_USE;
+/* What is known so far becomes events; neighbours of one kind are one event. Call it behind each piece that arrived. */
+void kp_parser_flush(struct kp_parser *p);
 /* truncated: the text was cut (finish reason length), so a call that has no end stays as it is; else it is completed where only closing tags lack. */
 int kp_parser_finish(struct kp_parser *p, bool truncated, struct kp_err *err) KP_MUST_USE;
 

@@ -184,11 +184,26 @@ static int set_templates(struct kp_text_stack *s, const struct kp_model_files *f
 	return 0;
 }
 
+/* By the default template, or the one for tools where that one says nothing. */
+static int set_parsers(struct kp_text_stack *s, struct kp_err *err)
+{
+	struct kp_parsers named;
+	kp_parsers_choose(&s->parsers, s->choice.native, s->chat);
+	for (size_t i = 0; !s->parsers.tools && i < s->n_named; i++) {
+		kp_parsers_choose(&named, NULL, s->named[i].chat);
+		if (named.tools) {
+			named.thinking = named.thinking ? named.thinking : s->parsers.thinking;
+			s->parsers = named;
+		}
+	}
+	return kp_parsers_find_controls(&s->parsers, s->tokenizer, s->arena, err);
+}
+
 int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_files *files,
 	const struct kp_text_options *opts, struct kp_text_stack **ret, struct kp_err *err)
 {
 	struct kp_text_stack *s = stack_new(t, opts->policy);
-	if (set_templates(s, files, opts, err) || make_policy(s, s, err)) {
+	if (set_templates(s, files, opts, err) || make_policy(s, s, err) || set_parsers(s, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}
@@ -241,7 +256,7 @@ int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source, s
 		return kp_err_wrap(err, "chat template");
 	}
 	set_facts(s, source);
-	if (make_policy(s, of, err)) {
+	if (make_policy(s, of, err) || set_parsers(s, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}

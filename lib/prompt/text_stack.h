@@ -7,6 +7,7 @@
 #include "base/ref.h"
 #include "core/turn.h"
 #include "prompt/model_table.h"
+#include "prompt/parsers.h"
 #include "template/adapt.h"
 
 /* A template with a name, as the model has them beside its default one. */
@@ -25,6 +26,7 @@ struct kp_text_stack {
 	enum kp_text_policy policy_kind;
 	struct kp_template_shape shape; /* what `chat` wants messages to look like */
 	struct kp_model_choice choice;  /* where `chat` is from */
+	struct kp_parsers parsers;      /* of what the model writes */
 	struct kp_text_template *named; /* the others */
 	size_t n_named;
 	struct kp_arena *arena; /* of their names */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "obs/log.h"
 #include "sidecar/admin/explain.h"
+#include "sidecar/admin/parse.h"
 #include "sidecar/control/control.h"
 
 static const struct kp_admin_answer text = { .status = 200, .type = "text/plain; charset=utf-8" };
@@ -72,12 +73,15 @@ static const struct kp_admin_route routes[] = { { "/livez", kp_admin_livez, fals
 	{ "/readyz", readyz, false }, { "/metrics", metrics, false },
 	{ "/version", kp_admin_version, false }, { "/drain", drain, true },
 	{ "/explain", kp_admin_explain, false } };
+static const struct kp_admin_post posts[] = { { "/parse", kp_admin_parse, KP_ADMIN_PARSE_MAX } };
 
 int kp_gateway_admin_start(struct kp_gateway *g, struct kp_admin **ret, struct kp_err *err)
 {
 	const struct kp_admin_opts opts = { .address = g->config.admin_listen,
 		.routes = routes,
 		.n_routes = KP_LEN(routes),
+		.posts = posts,
+		.n_posts = KP_LEN(posts),
 		.ctx = g };
 	return kp_admin_start(&opts, ret, err);
 }

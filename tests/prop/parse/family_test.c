@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 static struct kp_arena *arena;
-static struct kp_offer offer;
+static struct kp_tool_offer offer;
 static struct kp_rng rng;
 static uint64_t n_pairs;
 
@@ -139,6 +139,7 @@ static void feed(struct run *r, kp_str s)
 {
 	struct kp_err err;
 	assert_int_equal(kp_parser_feed(r->p, s, &err), 0);
+	kp_parser_flush(r->p);
 }
 
 /* Text that may hold added tokens, which come whole. */
@@ -313,7 +314,7 @@ static int setup(void **state)
 	tools = kp_arena_new(arena, struct kp_jv);
 	make_controls();
 	return kp_jv_parse(kp_str_c(parse_tools), arena, tools, &err) ||
-			       kp_offer_create(arena, tools, &offer, &err)
+			       kp_tool_offer_create(arena, tools, &offer, &err)
 		       ? -1
 		       : 0;
 }

@@ -1,0 +1,230 @@
+/* DESIGN: a table of what templates write, the more telling first. The literal text of the template is searched, not its source, so that a comment or a
+   variable's name says nothing. */
+#include "prompt/parsers.h"
+
+#include "template/template.h"
+
+#include <stdio.h>
+
+static const struct {
+	const char *native, *tools, *thinking;
+} by_native[] = {
+	{ "harmony", "harmony", NULL },
+	{ "deepseek_v32", "deepseek_v32", "deepseek_v3" },
+	{ "deepseek_v4", "deepseek_v4", "deepseek_v3" },
+	{ "mistral_v7", "mistral", "mistral" },
+	{ "mistral_v11", "mistral", "mistral" },
+	{ "mistral_v13", "mistral", "mistral" },
+};
+
+/* All texts must be there. */
+static const struct rule {
+	const char *texts[3], *name;
+} tool_rules[] = {
+	{ { "｜DSML｜", "function_calls" }, "deepseek_v32" },
+	{ { "｜DSML｜" }, "deepseek_v4" },
+	{ { "<｜tool▁calls▁begin｜>", "```json" }, "deepseek_v3" },
+	{ { "<｜tool▁calls▁begin｜>" }, "deepseek_v31" },
+	{ { "<|channel|>", "<|message|>", "<|start|>" }, "harmony" },
+	{ { "<minimax:tool_call>" }, "minimax_m2" },
+	{ { "<seed:tool_call>" }, "seed_oss" },
+	{ { "<|tool_calls_section_begin|>" }, "kimi_k2" },
+	{ { "<|open|>", "<|sep|>" }, "kimi_k3" },
+	{ { "<longcat_tool_call>" }, "longcat" },
+	{ { "steptml:invoke" }, "step3" },
+	{ { "atem:invoke" }, "muse_glimmer" },
+	{ { "<tool_call>", "<arg_key>" }, "glm45" },
+	{ { "<tool_call>", "<function=" }, "qwen3_coder" },
+	{ { "<TOOLCALL>" }, "nemotron" },
+	{ { "<|START_ACTION|>" }, "cohere" },
+	{ { "<start_function_call>" }, "functiongemma" },
+	{ { "<|tool_call>" }, "gemma4" },
+	{ { "<|tool_call_start|>" }, "lfm2" },
+	{ { "<|tools_prefix|>" }, "apertus" },
+	{ { "<function_calls>" }, "olmo3" },
+	{ { "[TOOL_CALLS]" }, "mistral" },
+	{ { "<|action_start|>" }, "internlm" },
+	{ { "<tool_calls>" }, "hunyuan" },
+	{ { "<|python_start|>" }, "llama4_pythonic" },
+	{ { "functools" }, "phi4_mini" },
+	{ { "<|tool_call|>" }, "granite" },
+	{ { "<tool_call>" }, "hermes" },
+	{ { "<|start_header_id|>", "\"parameters\":" }, "llama3_json" },
+	{ { "<|python_tag|>" }, "llama3_json" },
+};
+static const struct rule thinking_rules[] = {
+	{ { "<seed:think>" }, "seed_oss" },
+	{ { "[THINK]" }, "mistral" },
+	{ { "<|START_THINKING|>" }, "cohere" },
+	{ { "<mm:think>" }, "minimax_m3" },
+	{ { "<|inner_prefix|>" }, "apertus" },
+	{ { "<|channel>" }, "gemma4" },
+	{ { "<think>", "<|assistant|>" }, "glm45" },
+	{ { "<think>", "<|im_assistant|>" }, "kimi_k2" },
+	{ { "<think>", "]~b]" }, "minimax_m2" },
+	{ { "<think>", "<answer>" }, "hunyuan" },
+	{ { "</think>", "<｜Assistant｜>" }, "deepseek_v3" },
+	{ { "<think>", "<response>" }, "ernie45" },
+	{ { "Here is my thought process:" }, "granite" },
+	{ { "<think>" }, "qwen3" },
+	{ { "</think>" }, "qwen3" },
+};
+
+static void gather(void *ctx, kp_str literal)
+{
+	kp_buf_add(ctx, literal);
+	kp_buf_addc(ctx, '\0'); /* keeps pieces apart */
+}
+
+static const struct rule *match(const struct rule *rules, size_t n, kp_str literals)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool all = true;
+		for (size_t k = 0; all && k < KP_LEN(rules[i].texts) && rules[i].texts[k]; k++) {
+			all = kp_str_has(literals, kp_str_c(rules[i].texts[k]));
+		}
+		if (all) {
+			return &rules[i];
+		}
+	}
+	return NULL;
+}
+
+void kp_parsers_choose(struct kp_parsers *p, const char *native, const struct kp_template *chat)
+{
+	*p = (struct kp_parsers){ .tools = NULL };
+	for (size_t i = 0; native && i < KP_LEN(by_native); i++) {
+		if (strcmp(native, by_native[i].native) == 0) {
+			p->tools = kp_grammar_find(kp_str_c(by_native[i].tools));
+			p->thinking = by_native[i].thinking
+					      ? kp_thinking_find(kp_str_c(by_native[i].thinking))
+					      : NULL;
+			snprintf(p->why, sizeof(p->why), "template `%s`", native);
+			return;
+		}
+	}
+	if (!chat) {
+		return;
+	}
+	KP_AUTO(buf) struct kp_buf literals;
+	kp_buf_init(&literals, 2 << 20);
+	kp_template_each_literal(chat, gather, &literals);
+	const struct rule *r = match(tool_rules, KP_LEN(tool_rules), kp_buf_str(&literals));
+	if (r) {
+		p->tools = kp_grammar_find(kp_str_c(r->name));
+		snprintf(p->why, sizeof(p->why), "the template writes `%s`", r->texts[0]);
+	}
+	r = match(thinking_rules, KP_LEN(thinking_rules), kp_buf_str(&literals));
+	p->thinking = r ? kp_thinking_find(kp_str_c(r->name)) : NULL;
+}
+
+/* --- controls ----------------------------------------------------------------------------------- */
+
+static bool stands_in(const char *const *list, kp_str token)
+{
+	for (size_t i = 0; i < KP_MARKS && list[i]; i++) {
+		if (kp_str_has(kp_str_c(list[i]), token)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_control(const struct kp_parsers *p, kp_str token)
+{
+	static const char *const harmony[] = { "<|start|><|end|><|call|><|return|>",
+		"<|channel|><|message|><|constrain|>", NULL };
+	const struct kp_grammar *g = p->tools;
+	const struct kp_thinking *t = p->thinking;
+	if (token.n < 4 || kp_str_trim(token).n == 0) { /* shorter ones stand in ordinary text */
+		return false;
+	}
+	if (t && (stands_in(t->open, token) || stands_in(t->close, token) ||
+			 stands_in(t->drop, token))) {
+		return true;
+	}
+	if (!g) {
+		return false;
+	}
+	const char *const more[] = { g->value_open ? g->value_open : "", g->quote ? g->quote : "",
+		g->id_mark ? g->id_mark : "", NULL };
+	return stands_in(g->open, token) || stands_in(g->close, token) ||
+	       stands_in(g->call_open, token) || stands_in(g->call_close, token) ||
+	       stands_in(g->drop, token) || stands_in(g->name_end, token) ||
+	       stands_in(g->key_open, token) || stands_in(g->key_end, token) ||
+	       stands_in(g->value_close, token) || stands_in(more, token) ||
+	       (g->body == KP_BODY_CHANNELS && stands_in(harmony, token));
+}
+
+int kp_parsers_find_controls(
+	struct kp_parsers *p, const struct kp_tokenizer *t, struct kp_arena *a, struct kp_err *err)
+{
+	size_t n = 0;
+	kp_id id;
+	kp_str text;
+	bool special;
+	for (size_t i = 0; kp_tokenizer_added(t, i, &id, &text, &special); i++) {
+		n += is_control(p, text);
+	}
+	kp_str *texts = kp_arena_calloc(a, n + 1, sizeof(*texts));
+	kp_id *ids = kp_arena_calloc(a, n + 1, sizeof(*ids));
+	if (!texts || !ids) {
+		return kp_arena_full(err, "markers");
+	}
+	p->n_controls = 0;
+	for (size_t i = 0; kp_tokenizer_added(t, i, &id, &text, &special); i++) {
+		if (is_control(p, text)) {
+			texts[p->n_controls] = text;
+			ids[p->n_controls++] = id;
+		}
+	}
+	p->controls = texts;
+	p->control_ids = ids;
+	return 0;
+}
+
+/* --- tokens ------------------------------------------------------------------------------------- */
+
+static ptrdiff_t control_of(const struct kp_parsers *p, kp_id id)
+{
+	size_t low = 0, high = p->n_controls;
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		if (p->control_ids[mid] < id) {
+			low = mid + 1;
+		} else {
+			high = mid;
+		}
+	}
+	return low < p->n_controls && p->control_ids[low] == id ? (ptrdiff_t)low : -1;
+}
+
+int kp_parsers_feed(const struct kp_parsers *p, struct kp_detok *d, struct kp_parser *parser,
+	kp_id id, struct kp_buf *text, struct kp_err *err)
+{
+	struct kp_err ignored;
+	if (!parser) {
+		if (kp_detok_feed(d, id, text, &ignored)) {
+			/* A row that pads the model's vocabulary: no text, as in the reference. */
+		}
+		return 0;
+	}
+	ptrdiff_t at = control_of(p, id);
+	KP_AUTO(buf) struct kp_buf raw;
+	kp_buf_init(&raw, 1 << 20);
+	if (kp_detok_feed(d, id, &raw, &ignored)) {
+		return 0;
+	}
+	kp_str out = kp_buf_str(&raw);
+	if (at < 0) {
+		return kp_parser_feed(parser, out, err);
+	}
+	/* The token's own text, if the detokenizer shows it, comes last: what is before it was held back. */
+	kp_str control = p->controls[at];
+	bool hidden = !kp_str_ends(out, control);
+	kp_str before = kp_str_sub(out, 0, out.n - (hidden ? 0 : control.n));
+	return kp_parser_feed(parser, before, err) ||
+			       kp_parser_feed_control(parser, control, hidden, err)
+		       ? -1
+		       : 0;
+}
