@@ -12,4 +12,8 @@ regen::
 	hack/gen-native-templates
 check-gen::
 	hack/gen-native-templates --check
+regen::
+	hack/gen-models
+check-gen::
+	hack/gen-models --check
 .PHONY: regen check-gen

@@ -37,7 +37,7 @@ $(B)/tests/tools/$(1)_%: $(B)/obj/tests/tools/$(1)_%.o $$(call libs_of,$(1))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$^ $$(call ldlibs_of,$(1)) -lm
 endef
-$(foreach m,engine rpc control kube,$(eval $(call tool_rules,$(m))))
+$(foreach m,engine rpc control kube parse,$(eval $(call tool_rules,$(m))))
 $(B)/tests/tools/status_%: $(B)/obj/tests/tools/status_%.o $(B)/lib/operator.a $(call libs_of,operator)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,operator)

@@ -44,7 +44,7 @@ struct kp_grammar {
 	const char *name,
 		*aliases; /* names of parsers in other servers that mean this one, blanks between them */
 	const char *models, *note; /* for docs/models.md */
-	bool verified;             /* by an oracle: a template, a parser that was run */
+	const char *verified;      /* by which other programs; NULL: by none */
 	enum kp_body body;
 	enum kp_call_ids ids;
 	enum kp_in_thought in_thought;
