@@ -30,6 +30,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 enum {
 	MAX_ANSWER = 16 << 20,
@@ -362,10 +363,20 @@ static int respond(struct lws *wsi, struct session *s, struct kp_admin_answer an
 	return 0;
 }
 
+/* lws does not look at a connection whose request it has handed over, until that is answered. */
+static bool has_left(struct lws *wsi)
+{
+	char byte;
+	return recv(lws_get_socket_fd(wsi), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /* Time to ask again. */
 static int on_timer(struct kp_admin *a, struct lws *wsi, struct session *s)
 {
 	struct waiting *w = s->waiting;
+	if (has_left(wsi)) {
+		return -1;
+	}
 	w->query.waited_ns = KP_MAX(kp_now_ns() - w->since_ns, INT64_C(1));
 	struct kp_admin_answer ans = w->route->handle(a->opts.ctx, &w->query, &s->body);
 	if (ans.status == 0) {

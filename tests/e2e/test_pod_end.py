@@ -144,6 +144,7 @@ def test_a_client_that_leaves_gives_its_place_back(pod):
         with socket.create_connection(("127.0.0.1", port), 5) as s:
             s.sendall(b"GET /drained HTTP/1.1\r\nHost: x\r\n\r\n")
             time.sleep(0.002)
+    time.sleep(0.3)
     hooks = [Hook(port) for _ in range(40)]
     assert ask_drain(gateway).returncode == 0
     assert {h.end() for h in hooks} == {(200, "drained, 0 requests in flight\n")}
