@@ -109,9 +109,9 @@ static void tell(struct run *r, const json_t *object, const struct kp_inject_not
 	for (size_t i = 0; i < notes->n; i++) {
 		KP_AUTO(buf) struct kp_buf text;
 		kp_buf_init(&text, 4096);
-		kp_print_text(&text, kp_str_c(notes->p[i]));
-		fprintf(stderr, "kubectl-kelpie: %s: %" KP_FMT "\n", label(r, object),
-			KP_ARG(kp_buf_str(&text)));
+		kp_print_text(&text,
+			kp_arena_printf(r->cli->arena, "%s: %s", label(r, object), notes->p[i]));
+		fprintf(stderr, "kubectl-kelpie: %" KP_FMT "\n", KP_ARG(kp_buf_str(&text)));
 	}
 }
 

@@ -356,21 +356,21 @@ static void share_memory(struct work *k, struct kp_inject_place *place)
 	bool is_ours = kp_str_eq(volume, KP_S("kelpie-shm"));
 	bool is_host = json_is_true(json_object_get(k->spec, "hostIPC")) ||
 		       mount_at(k->engine, KP_S("/dev"));
-	if (k->w.is_node || !k->w.has_shm || is_host || (had && !is_ours)) {
+	bool is_wanted = !k->w.is_node && k->w.has_shm;
+	if (!is_wanted || is_host || (had && !is_ours)) {
 		drop(mounts, "name", "kelpie-shm");
 		drop(json_object_get(k->spec, "volumes"), "name", "kelpie-shm");
 	}
-	if (k->w.is_node || !k->w.has_shm) {
-		return;
-	}
-	if (is_host) {
-		kp_inject_note(k->notes, k->a,
-			"the engine has the node's /dev/shm: the gateway does not share it");
-		return;
-	}
-	if (had && !is_ours) {
+	if (is_wanted && had && !is_ours) {
 		place->shm_volume = kp_arena_strz(k->a, volume);
 		place->shm_sub_path = kp_doc_str(had, "subPath");
+		return;
+	}
+	if (is_wanted && is_host) {
+		kp_inject_note(k->notes, k->a,
+			"the engine has the node's /dev/shm: the gateway does not share it");
+	}
+	if (!is_wanted || is_host) {
 		return;
 	}
 	json_t *v =

@@ -194,6 +194,9 @@ static void shared_memory(void **state)
 			"{\"name\":\"kelpie-shm\",\"emptyDir\":{\"medium\":\"Memory\",\"sizeLimit\":\"8Gi\"}}",
 			false },
 		{ POD("kelpie.dev/shm: None", "", ""), NULL, NULL, false },
+		{ POD("", "volumeMounts: [{name: own, mountPath: /dev/shm}, {name: dev, mountPath: /dev}]",
+			  "  hostIPC: true\n"),
+			"{\"name\":\"own\",\"mountPath\":\"/dev/shm\"}", NULL, false },
 		{ POD("", "", "  hostIPC: true\n"), NULL, NULL, true },
 		{ POD("", "volumeMounts: [{name: dev, mountPath: /dev}]", ""), NULL, NULL, true },
 	};
