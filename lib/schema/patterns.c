@@ -47,6 +47,35 @@ static bool match_absolute_path(kp_str s)
 	return kp_str_starts(s, KP_S("/")) && kp_str_find_char(s, '\0') < 0;
 }
 
+static size_t digits(kp_str s)
+{
+	size_t n = 0;
+	while (n < s.n && kp_is_digit(s.p[n])) {
+		n++;
+	}
+	return n;
+}
+
+static bool is_quantity_unit(kp_str s)
+{
+	if (s.n == 2 && s.p[1] == 'i') {
+		return kp_str_find_char(KP_S("KMGTPE"), s.p[0]) >= 0;
+	}
+	if (s.n > 1 && (s.p[0] == 'e' || s.p[0] == 'E')) {
+		s = kp_str_skip(s, s.p[1] == '-' || s.p[1] == '+' ? 2 : 1);
+		return s.n && digits(s) == s.n;
+	}
+	return s.n == 0 || (s.n == 1 && kp_str_find_char(KP_S("numkMGTPE"), s.p[0]) >= 0);
+}
+
+static bool match_quantity(kp_str s)
+{
+	size_t whole = digits(s);
+	bool has_point = whole < s.n && s.p[whole] == '.';
+	size_t fraction = has_point ? digits(kp_str_skip(s, whole + 1)) : 0;
+	return whole + fraction && is_quantity_unit(kp_str_skip(s, whole + has_point + fraction));
+}
+
 #define KP_PATTERN(name, regex)                                             \
 	const struct kp_schema_pattern kp_pattern_##name = { .text = regex, \
 		.matches = match_##name };
