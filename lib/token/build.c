@@ -479,8 +479,9 @@ static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, s
 	} else if (to->shape == KP_SHAPE_BYTE) {
 		kp_buf_addc(blob, (char)kp_decoder_byte(kp_vocab_bytes(&t->vocab, id)));
 	} else if (to->shape != KP_SHAPE_HIDDEN) {
-		(void)kp_decoder_token(
+		bool there = kp_decoder_token(
 			d, kp_vocab_bytes(&t->vocab, id), false, false, &work, blob, err);
+		to->flags |= there ? 0 : KP_TOK_GONE;
 	}
 	if (d->fallback && to->shape == 0) {
 		int byte = kp_decoder_byte(kp_str_skip(kp_buf_str(blob), at));

@@ -229,18 +229,27 @@ static int feed_waiting(struct kp_detok *d, bool last, struct kp_buf *out, struc
 	return feed_placed(d, d->last, last, out, err);
 }
 
+/* Of equal tokens in a row CTC takes one. */
+static bool is_repeated(const struct kp_tokenizer *t, kp_id before, kp_id id)
+{
+	return t->decoder.dedup && before != KP_NO_ID &&
+	       kp_str_eq(kp_vocab_bytes(&t->vocab, before), kp_vocab_bytes(&t->vocab, id));
+}
+
 static int feed_general(struct kp_detok *d, kp_id id, struct kp_buf *out, struct kp_err *err)
 {
 	const struct kp_tokenizer *t = d->t;
 	if (feed_waiting(d, false, out, err)) {
 		return -1;
 	}
-	if (t->decoder.dedup && d->last != KP_NO_ID &&
-		kp_str_eq(kp_vocab_bytes(&t->vocab, d->last), kp_vocab_bytes(&t->vocab, id))) {
+	if (is_repeated(t, d->last, id)) {
 		return 0;
 	}
 	d->last = id;
 	const struct kp_tok *tok = &t->decoded.tok[id];
+	if (tok->flags & KP_TOK_GONE) {
+		return 0;
+	}
 	if (tok->flags & KP_TOK_BYTE) {
 		d->begun = true;
 		feed_byte_token(d, t->decoded.blob[tok->at], out);
@@ -308,6 +317,7 @@ static bool run_is_valid(const struct kp_detok *d, const kp_id *ids, size_t n)
 {
 	char part[4];
 	size_t k = 0;
+	kp_id before = KP_NO_ID;
 	for (size_t i = 0; i < n; i++) {
 		const struct kp_tokenizer *t = d->t;
 		if (!is_known(t, ids[i]) ||
@@ -315,6 +325,11 @@ static bool run_is_valid(const struct kp_detok *d, const kp_id *ids, size_t n)
 			continue;
 		}
 		const struct kp_tok *tok = &t->decoded.tok[ids[i]];
+		bool gone = (tok->flags & KP_TOK_GONE) || is_repeated(t, before, ids[i]);
+		before = ids[i];
+		if (gone) {
+			continue;
+		}
 		if (!(tok->flags & KP_TOK_BYTE)) {
 			break;
 		}
@@ -337,6 +352,7 @@ int kp_tokenizer_decode(const struct kp_tokenizer *t, const kp_id *ids, size_t n
 	kp_detok_init(&d, t, skip_special);
 	for (size_t i = 0; i < n; i++) {
 		if (t->decoder.fallback && !t->decoder.per_char && is_known(t, ids[i]) &&
+			!(t->decoded.tok[ids[i]].flags & KP_TOK_GONE) &&
 			!(skip_special && (t->vocab.tok[ids[i]].flags & KP_TOK_SPECIAL))) {
 			bool byte = t->decoded.tok[ids[i]].flags & KP_TOK_BYTE;
 			if (byte && !in_run) {

@@ -85,6 +85,21 @@ def test_chain(tmp_path, case):
     run(tmp_path, str(case))
 
 
+def test_dt_ctc_in_front_of_byte_tokens(tmp_path):
+    """What CTC leaves out (repeated tokens, its pad) does not stand between two bytes."""
+    vocab = {t: i for i, t in enumerate(["<0x41>", "<0xC3>", "<0xA9>", "<0x82>", "<0xE4>", "<0xB8>", "<0xAD>", "a", "aa", "xa", "|", "y"])}
+    t = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="y"))
+    t.decoder = tokenizers.decoders.Sequence([tokenizers.decoders.CTC("a", "|", False), tokenizers.decoders.ByteFallback()])
+    t.save(str(tmp_path / "tokenizer.json"))
+    r = texts.seed("ctc")
+    lists = [[0, 7, 3], [1, 7, 2], [1, 2, 2], [4, 4, 5, 8, 7, 6], [1, 9, 2]] + [r.choices(range(len(vocab)), k=r.randrange(1, 12)) for _ in range(4000)]
+    with Probe(tmp_path) as ours:
+        want = [t.decode(x, skip_special_tokens=False) for x in lists]
+        for ids, a, b, c in zip(lists, ours.decode(lists, False), ours.decode(lists, False, incremental=True), want):
+            assert a.decode() == c, ids
+            assert b == a or "\ufffd" in c, ids
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", range(162, 2160))
 def test_more_chains(tmp_path, case):
