@@ -83,8 +83,9 @@ check-prompt-long: ## ten million steps of the prompt cache's property test (min
 	$(MAKE) V=release build/release/tests/prop/prompt/cache_test
 	KP_STEPS=$(or $(STEPS),10000000) build/release/tests/prop/prompt/cache_test
 
-test-long: ## the tests that hack/test leaves out: a million template programs, all templates x all conversations, ... (hours; K=word for some)
-	"$$(hack/venv)/bin/pytest" -m slow $(if $(K),-k "$(K)") tests
+test-long: ## the tests that hack/test leaves out: a million template programs, 2,000 trained tokenizers, ... (an hour; K=word for some, JOBS=n; goes on where it stopped)
+	mkdir -p build/long
+	"$$(hack/venv)/bin/pytest" -m slow $(if $(K),-k "$(K)") -n $(or $(JOBS),0) --done build/long/$(or $(DONE),$(shell git rev-parse --short HEAD)).done tests
 
 check-reproducible: ## the last commit, built twice in different folders, gives the same programs
 	hack/check-reproducible

@@ -286,9 +286,14 @@ int kp_tpl_getitem(
 
 /* --- slices ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Python's slice.indices: start, step and the number of elements. */
-static int slice_indices(struct kp_interp *I, const struct kp_tv bounds[3], int64_t n,
-	int64_t *ret_start, int64_t *ret_step, int64_t *ret_n)
+struct slice {
+	int64_t start, stop, step;
+	int64_t n; /* elements */
+};
+
+/* Python's slice.indices, and the number of elements. Integers beyond 64 bits are as good as the largest. */
+static int slice_indices(
+	struct kp_interp *I, const struct kp_tv bounds[3], int64_t n, struct slice *ret)
 {
 	int64_t v[3] = { 0, 0, 1 };
 	bool given[3];
@@ -297,6 +302,10 @@ static int slice_indices(struct kp_interp *I, const struct kp_tv bounds[3], int6
 		if (given[i] && bounds[i].type == KP_TV_UNDEF) {
 			return kp_tpl_fail(I,
 				"slice indices must be integers or None or have an __index__ method");
+		}
+		if (given[i] && bounds[i].type == KP_TV_BIG) {
+			v[i] = kp_tv_bytes(&bounds[i]).p[0] == '-' ? -INT64_MAX : INT64_MAX;
+			continue;
 		}
 		if (given[i] && !kp_tv_is_int(&bounds[i])) {
 			return kp_tpl_fail(I, "slice indices must be integers or None, not %s",
@@ -320,9 +329,7 @@ static int slice_indices(struct kp_interp *I, const struct kp_tv bounds[3], int6
 		}
 	}
 	int64_t span = step > 0 ? v[1] - v[0] : v[0] - v[1], by = step > 0 ? step : -step;
-	*ret_start = v[0];
-	*ret_step = step;
-	*ret_n = span > 0 ? (span - 1) / by + 1 : 0;
+	*ret = (struct slice){ v[0], v[1], step, span > 0 ? (span - 1) / by + 1 : 0 };
 	return 0;
 }
 
@@ -362,10 +369,33 @@ static int slice_str(struct kp_interp *I, const struct kp_tv *s, int64_t start, 
 	return 0;
 }
 
+/* A range of a range. It prints the stop that was asked for, not where its last element is. */
+static int slice_range(
+	struct kp_interp *I, const struct kp_tv *obj, const struct slice *c, struct kp_tv *ret)
+{
+	const struct kp_tpl_range *r = obj->range;
+	struct kp_tpl_range *s = kp_tpl_alloc(I, 1, sizeof(*s));
+	if (!s) {
+		return -1;
+	}
+	int64_t stop;
+	if (c->step == INT64_MAX || c->step == -INT64_MAX ||
+		__builtin_mul_overflow(r->step, c->step, &s->step) ||
+		__builtin_mul_overflow(r->step, c->stop, &stop) ||
+		__builtin_add_overflow(r->start, stop, &s->stop)) {
+		return kp_tpl_fail(I, "slice of a range: integers have 64 bits here");
+	}
+	s->len = c->n;
+	s->start = r->start + c->start * r->step;
+	*ret = *obj;
+	ret->range = s;
+	return 0;
+}
+
 int kp_tpl_slice(struct kp_interp *I, const struct kp_tv *obj, const struct kp_tv bounds[3],
 	struct kp_tv *ret)
 {
-	int64_t start = 0, step = 1, n = 0;
+	struct slice c = { .step = 1 };
 	if (obj->type == KP_TV_UNDEF) {
 		return kp_tpl_fail_undef(I, obj);
 	}
@@ -376,42 +406,32 @@ int kp_tpl_slice(struct kp_interp *I, const struct kp_tv *obj, const struct kp_t
 						: "'%s' object is not subscriptable",
 			kp_tv_type_name(obj));
 	}
-	if (slice_indices(I, bounds, kp_tv_len(I, obj), &start, &step, &n) ||
-		kp_tpl_charge(I, (uint64_t)n / 8)) {
+	if (slice_indices(I, bounds, kp_tv_len(I, obj), &c) ||
+		kp_tpl_charge(I, (uint64_t)c.n / 8)) {
 		return -1;
 	}
 	if (obj->type == KP_TV_STR) {
-		return slice_str(I, obj, start, step, n, ret);
+		return slice_str(I, obj, c.start, c.step, c.n, ret);
 	}
 	if (obj->type == KP_TV_RANGE) {
-		const struct kp_tpl_range *r = obj->range;
-		struct kp_tpl_range *s = kp_tpl_alloc(I, 1, sizeof(*s));
-		if (!s || __builtin_mul_overflow(r->step, step, &s->step)) {
-			return s ? kp_tpl_fail(I, "range step too large") : -1;
-		}
-		s->len = n;
-		s->start = r->start + start * r->step;
-		s->stop = (int64_t)((uint64_t)s->start + (uint64_t)n * (uint64_t)s->step);
-		*ret = *obj;
-		ret->range = s;
-		return 0;
+		return slice_range(I, obj, &c, ret);
 	}
 	*ret = *obj;
-	ret->n = (uint32_t)n;
-	if (step == 1 || n == 0) { /* shares the elements */
+	ret->n = (uint32_t)c.n;
+	if (c.step == 1 || c.n == 0) { /* shares the elements */
 		if (obj->flags & KP_TVF_JV) {
-			ret->jitems = obj->jitems + (n ? start : 0);
-		} else if (n) {
-			ret->items = obj->items + start;
+			ret->jitems = obj->jitems + (c.n ? c.start : 0);
+		} else if (c.n) {
+			ret->items = obj->items + c.start;
 		}
 		return 0;
 	}
-	struct kp_tv *items = kp_tpl_alloc(I, (size_t)n, sizeof(*items));
+	struct kp_tv *items = kp_tpl_alloc(I, (size_t)c.n, sizeof(*items));
 	if (!items) {
 		return -1;
 	}
-	for (int64_t i = 0; i < n; i++) {
-		items[i] = kp_tv_item(obj, (uint32_t)(start + i * step));
+	for (int64_t i = 0; i < c.n; i++) {
+		items[i] = kp_tv_item(obj, (uint32_t)(c.start + i * c.step));
 	}
 	ret->items = items;
 	ret->flags &= (uint8_t) ~(KP_TVF_JV | KP_TVF_ROLES | KP_TVF_GROUP);

@@ -37,7 +37,8 @@ enum {
 	KP_TOK_WORD = 8,  /* part of the byte-level vocabulary: merges may give it */
 	KP_TOK_BYTE = 32, /* of decoded tokens: a byte of ByteFallback */
 	KP_TOK_WAIT = 64, /* of decoded tokens: reads differently at the end */
-	KP_TOK_GONE = 128, /* of decoded tokens: CTC leaves it out, and what stands beside it meets */
+	KP_TOK_GONE =
+		128, /* of decoded tokens: CTC leaves it out, and what stands beside it meets */
 	KP_TOK_SELF = 16, /* its bytes encode to just this id: looking a whole piece up is exact */
 };
 

@@ -1,6 +1,12 @@
-"""Random Jinja programs. Most are valid, many fail while rendering; what they print is the same everywhere but for object addresses."""
+"""Random Jinja programs. Most are valid, many fail while rendering; what they print is the same everywhere but for object addresses.
+
+program(seed): large ones, 2,500 bytes as a mean. mixed(seed): small ones among which some are as large, and the written snippets with words
+exchanged; jinja2 takes 5 us to compile a byte, so that of these 20 times as many can be compared."""
 
 import random
+import re
+
+import template_snippets as snippets
 
 NAMES = ["s", "e", "u", "w", "i", "neg", "zero", "f", "h", "t", "n", "l", "ls", "mixed", "el", "d", "ed", "nested", "users", "undefd", "x", "y", "z", "ns"]
 STRINGS = ["''", "'a'", "'b'", "' '", "'Hello'", "'é👍'", "'a,b,c'", "'%s'", "'{}'", "'x\\ny'", "'<|im_end|>'", "'0'", "'12'", "'A b'", "'name'", "'k'"]
@@ -25,6 +31,7 @@ METHODS = ["upper()", "lower()", "strip()", "strip('a')", "lstrip()", "rstrip('o
 class Generator:
     def __init__(self, seed):
         self.r = random.Random(seed)
+        self.depth = 3  # of expressions in statements
 
     def pick(self, *choices):
         return self.r.choice(choices)
@@ -194,7 +201,7 @@ class Generator:
         return self.pick("x", "y", "z", "x", "y", "ns.a", "ns.b", "x, y", "s", "i", "(x, y)")
 
     def statement(self, depth):
-        e = lambda depth: self.typed("any", depth)  # noqa: E731
+        e = lambda depth: self.typed("any", min(depth, self.depth))  # noqa: E731
         body = lambda: self.body(depth - 1)  # noqa: E731
         o, c = self.pick("{%", "{%", "{%-", "{%+"), self.pick("%}", "%}", "-%}", "+%}")
         k = self.r.randrange(18 if depth > 0 else 5)
@@ -205,10 +212,10 @@ class Generator:
         if k == 4:
             return self.pick("text", "\n", "  ", " x ", "{# c #}", "{#- c -#}", "\n  ", "{% raw %}{{ r }}{% endraw %}", "é")
         if k < 8:
-            other = self.pick("", f"{o} elif {self.typed('truth', 2)} {c}{body()}", f"{o} else {c}{body()}")
-            return f"{o} if {self.typed('truth', 2)} {c}{body()}{other}{o} endif {c}"
+            other = self.pick("", f"{o} elif {self.typed('truth', min(2, self.depth))} {c}{body()}", f"{o} else {c}{body()}")
+            return f"{o} if {self.typed('truth', min(2, self.depth))} {c}{body()}{other}{o} endif {c}"
         if k < 12:
-            names, iterable = self.pick(("x", "l"), ("x", "ls"), ("y", "range(4)"), ("k, v", "d.items()"), ("x", self.typed("list", 2)), ("s", "users"), (self.pick("x", "x, y"), self.iterable()))
+            names, iterable = self.pick(("x", "l"), ("x", "ls"), ("y", "range(4)"), ("k, v", "d.items()"), ("x", self.typed("list", min(2, self.depth))), ("s", "users"), (self.pick("x", "x, y"), self.iterable()))
             cond = self.pick("", "", f" if {self.typed('truth', 1)}")
             rec = self.pick("", "", "", " recursive")
             other = self.pick("", "", f"{o} else {c}{body()}")
@@ -229,7 +236,7 @@ class Generator:
 
     def iterable(self):
         return self.pick("l", "ls", "users", "d", "d.items()", "range(3)", "s", "el", "tree", "mixed", "nested.x.y", "l|reverse", "l|map('string')", "users|groupby('age')", "[]",
-                         self.expr(2), "[(1, 2), (3, 4)]")
+                         self.expr(min(2, self.depth)), "[(1, 2), (3, 4)]")
 
     def body(self, depth):
         return "".join(self.statement(depth) for _ in range(self.r.randrange(1, 4)))
@@ -238,7 +245,57 @@ class Generator:
         head = self.pick("", "{% set ns = namespace(a=1, b='x') %}", "{% macro m(a, b=2) %}[{{ a }}{{ b }}]{% endmacro %}{% set ns = namespace(a=[]) %}")
         return head + "".join(self.statement(3) for _ in range(self.r.randrange(1, 6)))
 
+    def small(self, depth, statements):
+        head = self.pick("", "", "", "{% set ns = namespace(a=1, b='x') %}", "{% macro m(a, b=2) %}[{{ a }}{{ b }}]{% endmacro %}")
+        return head + "".join(self.statement(depth) for _ in range(self.r.randrange(1, statements + 1)))
+
+    def exchanged(self):
+        """A written expression with up to three of its words made others."""
+        words = re.findall(r"\w+|'[^']*'|\s+|[^\w\s]", self.r.choice(WRITTEN))
+        places = [i for i, w in enumerate(words) if w[0].isalnum() or w[0] in "'+-*/%<>"]
+        for i in self.r.sample(places, min(len(places), self.r.randrange(1, 4))):
+            w = words[i]
+            others = STRINGS if w[0] == "'" else NUMBERS + NAMES if w[0].isdigit() else BINARY[:6] if w[0] in "+-*/%" else ["<", ">"]
+            if w[0].isalpha():
+                before = "".join(words[:i]).rstrip()[-1:]
+                others = METHODS if before == "." else FILTERS if before == "|" else NAMES + STRINGS
+            words[i] = self.r.choice(others)
+        return "{{ " + "".join(words) + " }}"
+
 
 def program(seed):
     g = Generator(seed)
     return "{{ " + g.typed("any", 4) + " }}" if seed % 3 == 0 else g.program()
+
+
+WRITTEN = [e for e in (x.strip() for x in snippets.EXPRESSIONS.splitlines()) if 0 < len(e) < 120]
+
+
+def turned(names, by):
+    """The variables with the values of these names given to one another."""
+    return {a: snippets.VARS[names[(i + by) % len(names)]] for i, a in enumerate(names)}
+
+
+LIKE = [["s", "u", "w", "html", "csv", "e", "lines"], ["i", "neg", "zero", "big", "t"], ["f", "g", "h"], ["l", "ls", "mixed", "el"], ["d", "ed", "nested"]]
+VARIABLES = [{k: v for names in LIKE for k, v in turned(names, by).items()} for by in range(4)]
+VARIABLES = [{**snippets.VARS, **v} for v in VARIABLES]
+
+
+def mixed(seed):
+    """(source, variables)"""
+    g = Generator(f"mixed {seed}")
+    g.depth = g.pick(1, 1, 2)
+    kind = g.r.randrange(300)
+    if kind < 130:
+        source = "{{ " + g.typed("any", g.pick(2, 2, 3)) + " }}"
+    elif kind < 180:
+        source = g.exchanged()
+    elif kind < 255:
+        source = g.small(1, 2)
+    elif kind < 280:
+        source = "{{ " + g.expr(g.pick(2, 3, 4)) + " }}"
+    elif kind < 299:
+        source = g.small(2, 2)
+    else:
+        source = program(g.r.randrange(1 << 40))
+    return source, g.r.choice(VARIABLES)

@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import threading
 import warnings
 
 import jinja2
@@ -79,8 +80,13 @@ def _compile(source):
 
 
 @functools.cache
+def _environment():
+    return chat_template_utils._cached_compile_jinja_template("").environment
+
+
+@functools.cache
 def _lazy_environment():
-    env = chat_template_utils._cached_compile_jinja_template("").environment.overlay()
+    env = _environment().overlay()
     env.filters = {name: _lazily(function) for name, function in env.filters.items()}
     return env
 
@@ -90,16 +96,50 @@ def reference_without_addresses(source, variables):
     return _render(_lazy_environment().from_string(source), variables)
 
 
+def folds_bad_slices(source):
+    """A slice of a constant by what is no integer, or of one that has none: where others fail, jinja2's constant folder prints nothing."""
+    for node in _environment().parse(source).find_all(jinja2.nodes.Getitem):
+        if isinstance(node.arg, jinja2.nodes.Slice):
+            try:
+                node.node.as_const()[node.arg.as_const()]
+            except jinja2.nodes.Impossible:
+                pass
+            except TypeError:
+                return True
+    return False
+
+
 def reference(source, variables):
     """Text, or Refused, or Failed."""
     return _render(_compile(source), variables)
+
+
+def reference_once(source, variables):
+    """As reference() for a source that is not asked for again: in one environment, where transformers makes one for each template."""
+    try:
+        template = _environment().from_string(source)
+    except Exception as e:
+        template = e
+    return _render(template, variables)
+
+
+_json = {}
+
+
+def as_json(variables):
+    """Their JSON, which is kept: variables must not change."""
+    if id(variables) not in _json:
+        if len(_json) > 100:
+            _json.clear()
+        _json[id(variables)] = (json.dumps(variables), variables)  # holds them, so that the id stays theirs
+    return _json[id(variables)][0]
 
 
 def _render(template, variables):
     if isinstance(template, Exception):
         raise Failed(f"{type(template).__name__}: {template}")
     try:
-        text = template.render(**json.loads(json.dumps(variables)))
+        text = template.render(**json.loads(as_json(variables)))
         text.encode()
         return text
     except jinja2.exceptions.TemplateError as e:
@@ -149,14 +189,40 @@ class Renderer:
             raise AssertionError(f"render died ({self.p.wait(timeout=30)}) on {source!r} with {variables!r}")
         return json.loads(line)
 
+    def ask_many(self, asked):
+        """Answers to many (source, variables), which are written while answers are read."""
+
+        def write():
+            try:
+                for source, variables in asked:
+                    self.p.stdin.write(b'{"source": %s, "vars": %s, "now": %d}\n' % (json.dumps(source).encode(), as_json(variables).encode(), NOW_NS))
+                self.p.stdin.flush()
+            except BrokenPipeError:
+                pass  # said below
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for source, _ in asked:
+                line = self.p.stdout.readline()
+                if not line:
+                    raise AssertionError(f"render died ({self.p.wait(timeout=30)}) on {source!r}")
+                yield json.loads(line)
+        finally:
+            writer.join()
+
     def render(self, source, variables, **options):
         """As reference()."""
-        answer = self.ask(source, variables, **options)
-        if "text" in answer:
-            return answer["text"]
-        if answer["error"].startswith(("render template: ", "compile template: ")) or answer["code"] != "INVALID_ARGUMENT":
-            raise Failed(answer["error"])
-        raise Refused(answer["error"])
+        return result(self.ask(source, variables, **options))
+
+
+def result(answer):
+    """The text of an answer; Refused, Failed."""
+    if "text" in answer:
+        return answer["text"]
+    if answer["error"].startswith(("render template: ", "compile template: ")) or answer["code"] != "INVALID_ARGUMENT":
+        raise Failed(answer["error"])
+    raise Refused(answer["error"])
 
 
 def outcome(render, *args, **kwargs):

@@ -117,6 +117,9 @@ s.center(5, 'ab')
 '{:%Y}'.format(1)
 '{a.b}|{a[b]}'.format(a={'b': 1}), '{0.nope}'.format(1), '{0[9]}'.format([1]), '{a}'.format_map({'a': 1})
 range(5)|list, range(2, 8, 3)|list, range(5, 0, -2)|list, range(0)|list, range(3), range(1, 9, 2), range(3)|length, range(5)[1], 2 in range(0, 10, 2), range(3) == range(0, 3, 1), (range(3)).start
+range(3)[1:-3], range(10)[0:5:3], range(3)[::-1], range(9)[7:1:-2][1:], range(0, 10, 3)[5:-9], range(5)[::2][::2]|list, range(4)[2:9223372036854775807]
+s[:big], s[big:], s[-big:3], s[::big], s[::-big], l[:big], l[::-big], range(9)[big:]|list, range(9)[:big]
+range(9)[::big]|length
 range(100001)
 range(1, 2, 0)
 range('a')

@@ -34,6 +34,8 @@ def excused(a, b, source, variables):
         return True  # object addresses; Python's unlimited integers, which are an error here
     if b[0] == "failed" and b[1] in ("NameError: name 'inf' is not defined", "NameError: name 'nan' is not defined"):
         return True  # jinja2 cannot write down these constants once it has computed them
+    if a[0] == "failed" and ("slice indices must be" in a[1] or "not subscriptable" in a[1]) and reference.folds_bad_slices(source):
+        return True
     # Made of an address: its letters in upper case, its length.
     return reference.same(a, reference.outcome(reference.reference_without_addresses, source, variables))
 
@@ -53,9 +55,10 @@ def test_real_template(ours, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(corpus.everything()))
-def test_real_template_long(ours, name):
+def test_real_template_long(ours, name, record_property):
     for seed in range(1000, 2000):
         compare(ours, corpus.everything()[name], conversations.variables(*conversations.generate(seed)))
+    record_property("conversations", 1000)
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -83,10 +86,33 @@ def test_random_programs_that_once_differed(ours):
     check_programs(ours, ONCE_DIFFERENT)
 
 
+def check_mixed(ours, seeds):
+    """How many outcomes were texts; the differences."""
+    texts, differences = 0, []
+    asked = [programs.mixed(seed) for seed in seeds]
+    for seed, (source, variables), answer in zip(seeds, asked, ours.ask_many(asked)):
+        a, b = reference.outcome(reference.result, answer), reference.outcome(reference.reference_once, source, variables)
+        texts += b[0] == "text"
+        if not reference.same(a, b) and not excused(a, b, source, variables):
+            differences.append(f"seed {seed}: {source!r}\nours: {a[0]} {a[1][:500]!r}\ntheirs: {b[0]} {b[1][:500]!r}")
+    return texts, differences
+
+
+def test_mixed_programs(ours):
+    texts, differences = check_mixed(ours, range(-4000, 0))
+    assert not differences, "\n\n".join(differences[:5])
+    assert texts > 2000
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(100_000, 1_100_000, 5_000))  # a million: some hours
-def test_random_programs_long(ours, start):
-    check_programs(ours, range(start, start + 5_000))
+@pytest.mark.parametrize("part", range(200))
+def test_random_programs_long(ours, part, record_property):
+    n, differences = 5000, []
+    for start in range(part * n, (part + 1) * n, 1000):
+        differences += check_mixed(ours, range(start, start + 1000))[1]
+    record_property("programs", n)
+    record_property("differing programs", len(differences))
+    assert not differences, "\n\n".join(differences[:20])
 
 
 def test_apply_chat_template(ours):

@@ -102,5 +102,6 @@ def test_dt_ctc_in_front_of_byte_tokens(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", range(162, 2160))
-def test_more_chains(tmp_path, case):
+def test_more_chains(tmp_path, case, record_property):
     run(tmp_path, str(case))
+    record_property("trained tokenizers", 1)

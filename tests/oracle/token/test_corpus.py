@@ -57,6 +57,7 @@ def compare(name, n_bytes):
             assert pieces == texts[::4]
             compared += sum(len(t.encode()) for t in part)
     assert compared >= n_bytes
+    return compared
 
 
 @pytest.mark.parametrize("name", PACKAGED)
@@ -66,5 +67,5 @@ def test_corpus(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PACKAGED)
-def test_corpus_long(name):
-    compare(name, 20 << 20)
+def test_corpus_long(name, record_property):
+    record_property("bytes of text", compare(name, 20 << 20))
