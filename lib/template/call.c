@@ -107,6 +107,19 @@ int kp_tpl_arg_int(struct kp_interp *I, const struct kp_tv *v, int64_t missing, 
 	return 0;
 }
 
+int kp_tpl_arg_flag(struct kp_interp *I, const struct kp_tv *v, bool *ret)
+{
+	int64_t i = 0;
+	if (kp_tpl_arg_int(I, v, 0, &i)) {
+		return -1;
+	}
+	if (i != (int32_t)i) {
+		return kp_tpl_fail(I, "Python int too large to convert to C int");
+	}
+	*ret = i != 0;
+	return 0;
+}
+
 int kp_tpl_arg_str(struct kp_interp *I, const struct kp_tv *v)
 {
 	if (v->type == KP_TV_STR) {

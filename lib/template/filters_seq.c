@@ -231,9 +231,10 @@ FILTER(sort)
 {
 	struct kp_tv *items, *keys, missing = { 0 };
 	uint32_t n;
-	if (kp_tpl_collect(I, x, &items, &n) ||
+	bool reverse;
+	if (kp_tpl_collect(I, x, &items, &n) || kp_tpl_arg_flag(I, &arg[0], &reverse) ||
 		sort_keys(I, items, n, &arg[2], &missing, kp_tv_truth(&arg[1]), true, &keys) ||
-		kp_tv_sort(I, keys, items, n, kp_tv_truth(&arg[0]))) {
+		kp_tv_sort(I, keys, items, n, reverse)) {
 		return -1;
 	}
 	*ret = (struct kp_tv){ .type = KP_TV_LIST, .origin = x->origin, .n = n, .items = items };
@@ -254,10 +255,11 @@ FILTER(dictsort)
 			       : kp_tpl_fail(I, "'%s' object has no attribute 'items'",
 					 kp_tv_type_name(x));
 	}
+	bool reverse;
 	uint32_t n = kp_tv_dict_n(x);
 	struct kp_tv *items = kp_tpl_alloc(I, n, sizeof(*items)),
 		     *keys = kp_tpl_alloc(I, n, sizeof(*keys)), kv[2];
-	if (!items || !keys) {
+	if (!items || !keys || kp_tpl_arg_flag(I, &arg[2], &reverse)) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -269,7 +271,7 @@ FILTER(dictsort)
 		}
 	}
 	*ret = (struct kp_tv){ .type = KP_TV_LIST, .origin = x->origin, .n = n, .items = items };
-	return kp_tv_sort(I, keys, items, n, kp_tv_truth(&arg[2]));
+	return kp_tv_sort(I, keys, items, n, reverse);
 }
 
 /* min and max: (case_sensitive=False, attribute=None) */

@@ -20,6 +20,8 @@ static inline bool kp_tv_absent(const struct kp_tv *v) /* not given, or None */
 }
 /* An integer argument (a bool is one), `missing` when not given. */
 int kp_tpl_arg_int(struct kp_interp *I, const struct kp_tv *v, int64_t missing, int64_t *ret);
+/* A flag of Python's own functions, false when missing: TypeError unless v is an integer, OverflowError unless a C int holds it. */
+int kp_tpl_arg_flag(struct kp_interp *I, const struct kp_tv *v, bool *ret);
 /* TypeError unless v is a string. */
 int kp_tpl_arg_str(struct kp_interp *I, const struct kp_tv *v);
 

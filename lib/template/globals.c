@@ -61,6 +61,9 @@ static int fill_dict(struct kp_interp *I, const struct kp_tpl_args *args, struct
 			return -1;
 		}
 	} else if (args->n_pos) {
+		if (args->pos[0].type == KP_TV_UNDEF) { /* is asked for its keys */
+			return kp_tpl_fail_undef(I, &args->pos[0]);
+		}
 		if (kp_tpl_iter_init(I, &args->pos[0], &it)) {
 			return -1;
 		}

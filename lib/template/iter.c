@@ -234,11 +234,15 @@ int kp_tpl_reversed(struct kp_interp *I, const struct kp_tv *v, struct kp_tv *re
 	if (kp_tpl_gen_new(I, next_reversed, v, NULL, &g, ret)) {
 		return -1;
 	}
+	static const char *const views[] = { [KP_VIEW_KEYS] = "dict_reversekeyiterator",
+		[KP_VIEW_VALUES] = "dict_reversevalueiterator",
+		[KP_VIEW_ITEMS] = "dict_reverseitemiterator" };
 	g->type_name = v->type == KP_TV_LIST    ? "list_reverseiterator"
 		       : v->type == KP_TV_TUPLE ? "reversed"
 		       : v->type == KP_TV_UNDEF ? "reversed"
 		       : v->type == KP_TV_RANGE ? "range_iterator"
-						: "dict_reverseitemiterator";
+		       : v->type == KP_TV_DICT  ? views[KP_VIEW_KEYS]
+						: views[v->sub];
 	g->i = kp_tv_len(I, v);
 	return 0;
 }

@@ -78,7 +78,8 @@ METHOD(rsplit)
 
 METHOD(splitlines)
 {
-	return kp_tpl_str_splitlines(I, x, kp_tv_truth(&arg[0]), ret);
+	bool keep;
+	return kp_tpl_arg_flag(I, &arg[0], &keep) ? -1 : kp_tpl_str_splitlines(I, x, keep, ret);
 }
 
 METHOD(partition)

@@ -72,6 +72,27 @@ static bool power(int64_t base, int64_t exp, int64_t *ret)
 static int float_op(
 	struct kp_interp *I, int op, double a, double b, uint8_t origin, struct kp_tv *ret);
 
+/* a / b rounded once, as Python does it; b is not 0. */
+static double quotient(int64_t a, int64_t b)
+{
+	__extension__ typedef unsigned __int128 wide;
+	const int64_t exact = INT64_C(1) << 53; /* up to this a double holds them */
+	if (a >= -exact && a <= exact && b >= -exact && b <= exact) {
+		return (double)a / (double)b;
+	}
+	uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a,
+		 y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+	int up = 64 + (x ? __builtin_clzll(x) : 0), down = 0;
+	wide n = (wide)x << (up - 64) << 64, q = n / y;
+	bool rest = n % y != 0;
+	for (; q >> 64;
+		q >>= 1, down++) { /* to 64 bits, the last one set when anything is cut off */
+		rest = rest || (q & 1);
+	}
+	double r = ldexp((double)((uint64_t)q | rest), down - up);
+	return (a < 0) != (b < 0) ? -r : r;
+}
+
 static int int_op(
 	struct kp_interp *I, int op, int64_t a, int64_t b, uint8_t origin, struct kp_tv *ret)
 {
@@ -91,7 +112,7 @@ static int int_op(
 		if (!b) {
 			return zero_division(I);
 		}
-		*ret = kp_tv_float((double)((long double)a / (long double)b), origin);
+		*ret = kp_tv_float(quotient(a, b), origin);
 		return 0;
 	case KP_OP_FLOORDIV:
 	case KP_OP_MOD:
@@ -282,8 +303,8 @@ static int big_op(struct kp_interp *I, int op, const struct kp_tv *a, const stru
 	uint8_t origin, struct kp_tv *ret)
 {
 	double x, y;
-	if ((a->type != KP_TV_FLOAT && b->type != KP_TV_FLOAT && op != KP_OP_DIV) ||
-		!kp_pynum_to_double(a, &x) || !kp_pynum_to_double(b, &y)) {
+	if ((a->type != KP_TV_FLOAT && b->type != KP_TV_FLOAT) || !kp_pynum_to_double(a, &x) ||
+		!kp_pynum_to_double(b, &y)) {
 		return type_error(I, op, a, b);
 	}
 	return float_op(I, op, x, y, origin, ret);

@@ -500,7 +500,7 @@ int kp_pynum_format_int(struct kp_interp *I, struct kp_tpl_buf *b, const struct 
 		negative = digits.p[0] == '-';
 		digits = kp_str_skip(digits, negative);
 	} else if (v->type == KP_TV_BIG) {
-		return kp_tpl_fail(I, "integer too large for format '%c'", spec->type);
+		return kp_tpl_fail(I, "beyond 64 bits there is no format '%c'", spec->type);
 	} else {
 		size_t at = sizeof(text);
 		negative = v->i < 0;

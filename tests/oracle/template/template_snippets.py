@@ -16,6 +16,12 @@ EXPRESSIONS = r"""
 1_000, 0x1F, 0b101, 0o17, 1_0.5_0, 1e5, 00
 big, big == 12345678901234567890, big > 1, big < 1e30, big|string, -big, [big], big|tojson
 9223372036854775807, -9223372036854775808, 9223372036854775808
+9007199254740993 / 3, 9223372036854775807 / 7, -9223372036854775807 / 2, 9007199254740993 / 9007199254740992, 9223372036854775807 / 9223372036854775806, 1 / 9223372036854775807, 0 / -9223372036854775807
+-43 / 163000353880142, -3230521751703130 / 8837124743316638566
+big / 100
+dict(undefd)
+namespace(undefd)
+dict([undefd])
 1 / 0
 7 // 0
 7 % 0
@@ -120,6 +126,15 @@ range(5)|list, range(2, 8, 3)|list, range(5, 0, -2)|list, range(0)|list, range(3
 range(3)[1:-3], range(10)[0:5:3], range(3)[::-1], range(9)[7:1:-2][1:], range(0, 10, 3)[5:-9], range(5)[::2][::2]|list, range(4)[2:9223372036854775807]
 s[:big], s[big:], s[-big:3], s[::big], s[::-big], l[:big], l[::-big], range(9)[big:]|list, range(9)[:big]
 range(9)[::big]|length
+l|sort('a')
+l|sort(none)
+[]|sort(2.5)
+l|sort(reverse=4294967296)
+d|dictsort(reverse='a')
+lines.splitlines('a')
+lines.splitlines(none)
+lines.splitlines(2)|length, l|sort(reverse=2), l|sort(true), ls|sort(-1)
+(d|reverse ~ '')[:24], (d.keys()|reverse ~ '')[:24], (d.values()|reverse ~ '')[:25], (d.items()|reverse ~ '')[:25], (l|reverse ~ '')[:20], ((1, 2)|reverse ~ '')[:9], (range(3)|reverse ~ '')[:15]
 range(100001)
 range(1, 2, 0)
 range('a')
