@@ -1,9 +1,12 @@
 """The reference: transformers' own Jinja environment, and the program under test beside it."""
 
+import contextlib
 import datetime
 import functools
 import json
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -114,13 +117,37 @@ def reference(source, variables):
     return _render(_compile(source), variables)
 
 
-def reference_once(source, variables):
-    """As reference() for a source that is not asked for again: in one environment, where transformers makes one for each template."""
+class TooLong(Exception):
+    pass
+
+
+def _too_long(*_):
+    raise TooLong
+
+
+@contextlib.contextmanager
+def bounded(seconds, n_bytes):
+    """What takes longer (jinja2 has no budget: `l|slice(10**18)`) or more memory fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    before = signal.signal(signal.SIGALRM, _too_long)
+    resource.setrlimit(resource.RLIMIT_AS, (n_bytes, hard))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        template = _environment().from_string(source)
-    except Exception as e:
-        template = e
-    return _render(template, variables)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, before)
+
+
+def reference_once(source, variables):
+    """As reference() for a source that is not asked for again: in one environment, where transformers makes one for each template, and bounded."""
+    with bounded(10, 4 << 30):
+        try:
+            template = _environment().from_string(source)
+        except Exception as e:
+            template = e
+        return _render(template, variables)
 
 
 _json = {}
