@@ -370,6 +370,7 @@ const struct kp_tpl_def kp_tpl_filters_text[] = {
 	{ .name = "tojson",
 		.fn = kp_tpl_filter_tojson,
 		.params = { "ensure_ascii", "indent", "separators", "sort_keys" } },
+	{ .name = "kelpie_from_json", .fn = kp_tpl_filter_from_json },
 	FP(trim, "chars"),
 	F0(string),
 	FP(join, "d", "attribute"),

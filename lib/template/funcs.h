@@ -52,4 +52,8 @@ int kp_tpl_attr_path(struct kp_interp *I, const struct kp_tv *item, const struct
 int kp_tpl_ignore_case(struct kp_interp *I, struct kp_tv *v);
 int kp_tpl_strftime(struct kp_interp *I, const struct kp_tv *format, struct kp_tv *ret);
 
+/* What a JSON text says; a string that is none as it is. For native templates, which stand for code that reads JSON. */
+int kp_tpl_filter_from_json(
+	struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg, struct kp_tv *ret);
+
 #endif

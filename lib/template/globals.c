@@ -17,9 +17,7 @@ static int v_range(struct kp_interp *I, const struct kp_tv *x, const struct kp_t
 	for (uint32_t i = 0; i < args->n_pos; i++) {
 		origin = kp_origin_mix(origin, args->pos[i].origin);
 		if (args->pos[i].type == KP_TV_BIG) {
-			return kp_tpl_fail(I,
-				"Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).",
-				KP_TPL_MAX_RANGE);
+			return kp_tpl_fail(I, "range: integers have 64 bits here");
 		}
 		if (kp_tpl_arg_int(I, &args->pos[i], 0, &v[args->n_pos == 1 ? 1 : i])) {
 			return -1;

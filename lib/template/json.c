@@ -1,10 +1,12 @@
 /* DESIGN: the tojson filter as transformers defines it: Python's json.dumps(x, ensure_ascii=False, indent, separators, sort_keys), no HTML
    escaping. A string's quotes and escapes have the origin of the string, punctuation and indentation have the container's. JSON that came in is written
    from where it lies, numbers as Python would print what it read. Recursion stops at KP_TPL_MAX_VALUE_DEPTH. */
+#include "template/funcs.h"
 #include "template/interp.h"
 #include "template/pynum.h"
 
 #include "base/utf8.h"
+#include "json/value.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -354,5 +356,27 @@ int kp_tpl_filter_tojson(
 		return -1;
 	}
 	*ret = kp_tpl_buf_value(d.b);
+	return 0;
+}
+
+int kp_tpl_filter_from_json(
+	struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg, struct kp_tv *ret)
+{
+	(void)arg;
+	*ret = *x;
+	if (x->type != KP_TV_STR) {
+		return 0;
+	}
+	struct kp_jv *v = kp_tpl_alloc(I, 1, sizeof(*v));
+	struct kp_err err = KP_ERR_INIT;
+	if (!v || kp_tpl_charge(I, x->n / 8)) {
+		return -1;
+	}
+	if (kp_jv_parse(kp_tv_bytes(x), I->a, v, &err) == 0) {
+		*ret = kp_tv_from_jv(v, x->origin);
+	} else if (err.code == KP_RESOURCE_EXHAUSTED) {
+		*I->err = err;
+		return -1;
+	}
 	return 0;
 }

