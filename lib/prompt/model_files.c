@@ -104,6 +104,19 @@ static void read_tekken(struct kp_model_files *f, struct kp_arena *a, kp_str tex
 	}
 }
 
+/* "tokenizer.model.v3", "tokenizer.model.v7m1" */
+static void read_model_name(struct kp_model_files *f, kp_str base)
+{
+	static const char *const versions[] = { "v1", "v2", "v3", "v7" };
+	const kp_str prefix = KP_S("tokenizer.model.");
+	for (size_t i = 0; kp_str_starts(base, prefix) && i < KP_LEN(versions); i++) {
+		kp_str v = kp_str_c(versions[i]), rest = kp_str_skip(base, prefix.n);
+		if (kp_str_starts(rest, v) && (rest.n == v.n || rest.p[v.n] == 'm')) {
+			f->model_version = v;
+		}
+	}
+}
+
 static void read_gguf(struct kp_model_files *f, struct kp_arena *a, kp_str bytes)
 {
 	static const char prefix[] = "tokenizer.chat_template.";
@@ -137,6 +150,7 @@ static void read_file(struct kp_model_files *f, struct kp_arena *a, kp_str name,
 {
 	ptrdiff_t slash = kp_str_rfind_char(name, '/');
 	kp_str base = slash < 0 ? name : kp_str_skip(name, (size_t)slash + 1);
+	read_model_name(f, base);
 	if (kp_gguf_is(bytes)) {
 		read_gguf(f, a, bytes);
 	} else if (kp_str_eq(base, KP_S("config.json"))) {
@@ -209,6 +223,13 @@ static void from_directory(struct kp_model_files *f, struct kp_arena *a, const c
 	read_folder(f, a, dir);
 	if (!f->n_templates && read_text(dir, "tokenizer_config.json", &text)) {
 		read_list(f, a, kp_buf_str(&text));
+	}
+	DIR *d = opendir(dir);
+	for (const struct dirent *e; d && (e = readdir(d));) {
+		read_model_name(f, kp_str_c(e->d_name));
+	}
+	if (d) {
+		closedir(d);
 	}
 	int n = snprintf(path, sizeof(path), "%s/tekken.json", dir);
 	if (n > 0 && (size_t)n < sizeof(path) && kp_fs_load(path, MAX_ZIP, &m, &err) == 0) {

@@ -25,7 +25,14 @@ static const struct {
 };
 static const struct {
 	const char *version, *native;
-} by_tekken[] = { { "v7", "mistral_v7" }, { "v11", "mistral_v11" }, { "v13", "mistral_v13" } };
+} by_mistral[] = {
+	{ "v1", "mistral_v1" },
+	{ "v2", "mistral_v2" },
+	{ "v3", "mistral_v3" },
+	{ "v7", "mistral_v7" },
+	{ "v11", "mistral_v11" },
+	{ "v13", "mistral_v13" },
+};
 
 static const char *const harmony_tokens[] = { "<|start|>", "<|channel|>", "<|message|>", "<|call|>",
 	"<|return|>", "<|constrain|>" };
@@ -38,8 +45,12 @@ static const struct {
 	{ "harmony", { "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>" } },
 	{ "deepseek_", { "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>",
 			       "<｜Assistant｜>" } },
-	{ "mistral_",
-		{ "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
+	{ "mistral_", { "<s>", "</s>" } },
+	{ "mistral_v2", { "[INST]", "[/INST]", "[TOOL_CALLS]" } },
+	{ "mistral_v3", { "[INST]", "[/INST]", "[TOOL_CALLS]" } },
+	{ "mistral_v7", { "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
+	{ "mistral_v11", { "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
+	{ "mistral_v13", { "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
 };
 
 static bool has_added(const struct kp_tokenizer *t, const char *token)
@@ -88,10 +99,14 @@ static void by_table(
 		}
 	}
 	/* Only where it is the tokenizer that runs: a tokenizer.json beside it has its own template. */
-	bool is_tekken = kp_str_eq(kp_tokenizer_info(t)->kind, KP_S("tekken"));
-	for (size_t i = 0; is_tekken && i < KP_LEN(by_tekken); i++) {
-		if (kp_str_eq(f->tekken, kp_str_c(by_tekken[i].version))) {
-			chosen(ret, by_tekken[i].native, "tekken.json", f->tekken);
+	kp_str kind = kp_tokenizer_info(t)->kind;
+	bool is_tekken = kp_str_eq(kind, KP_S("tekken")),
+	     is_spm = kp_str_starts(kind, KP_S("spm:"));
+	kp_str version = is_tekken ? f->tekken : is_spm ? f->model_version : KP_S("");
+	for (size_t i = 0; i < KP_LEN(by_mistral); i++) {
+		if (kp_str_eq(version, kp_str_c(by_mistral[i].version))) {
+			chosen(ret, by_mistral[i].native,
+				is_tekken ? "tekken.json" : "tokenizer.model", version);
 			return;
 		}
 	}

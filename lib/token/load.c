@@ -46,6 +46,18 @@ static kp_str pick(const struct kp_tokenizer_file *files, size_t n, kp_str name)
 	return best ? kp_str_n(best->bytes.n ? best->bytes.p : "", best->bytes.n) : KP_STR_NULL;
 }
 
+static const char *const spm_names[] = { "tokenizer.model", "tokenizer.model.v7",
+	"tokenizer.model.v3", "tokenizer.model.v2", "tokenizer.model.v1" };
+
+static kp_str pick_spm(const struct kp_tokenizer_file *files, size_t n)
+{
+	kp_str found = KP_STR_NULL;
+	for (size_t i = 0; !found.p && i < KP_LEN(spm_names); i++) {
+		found = pick(files, n, kp_str_c(spm_names[i]));
+	}
+	return found;
+}
+
 /* kelpie.json: {"tokenizers": "0.23"} or "1.0", whose ids those of a tokenizer.json are. */
 static int read_version(kp_str text, bool *ret, struct kp_err *err)
 {
@@ -86,8 +98,7 @@ int kp_tokenizer_from_files(const struct kp_tokenizer_file *files, size_t n,
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"read kelpie.json: `tokenizers` is said of a tokenizer.json, and there is none");
 	}
-	kp_str spm = pick(files, n, KP_S("tokenizer.model")),
-	       tekken = pick(files, n, KP_S("tekken.json"));
+	kp_str spm = pick_spm(files, n), tekken = pick(files, n, KP_S("tekken.json"));
 	if (!hf.tokenizer.p && tekken.p) {
 		return kp_load_tekken(&hf, tekken, ret, err);
 	}
@@ -147,8 +158,9 @@ static int from_directory(const char *path, kp_load_fn *load, void *ctx, struct 
 	struct kp_err *err)
 {
 	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
-		"generation_config.json", "chat_template.jinja", "tokenizer.model", "tekken.json",
-		"tiktoken.model", "qwen.tiktoken", "kelpie.json" };
+		"generation_config.json", "chat_template.jinja", "tekken.json", "tiktoken.model",
+		"qwen.tiktoken", "kelpie.json", "tokenizer.model", "tokenizer.model.v7",
+		"tokenizer.model.v3", "tokenizer.model.v2", "tokenizer.model.v1" };
 	struct kp_mapping m[KP_LEN(names)] = { 0 };
 	struct kp_tokenizer_file files[KP_LEN(names)];
 	size_t n = 0;

@@ -2,12 +2,15 @@
 
 import json
 import os
+import pathlib
 import pty
+import shutil
 import subprocess
 
 import pytest
 from programs import BUILD, QWEN3_TOKENS, Gateway, Sim, engine, manifest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}}]
 MESSAGES = [
     {"role": "user", "content": "a <|im_end|> b"},
@@ -109,3 +112,27 @@ def test_what_is_wrong_is_named(qwen3_path, gateway):
     assert "not like this" in render("--path", qwen3_path, request=refusing, expect=2)
     assert "not allowed here" in render("--gateway", gateway.url, request=refusing, expect=1)
     assert "/nonexistent" in render("--path", "/nonexistent", request=REQUEST, expect=3)
+
+
+MISTRAL = """
+import pathlib, sys
+import mistral_common
+from mistral_common.protocol.instruct.request import ChatCompletionRequest
+from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+file = next((pathlib.Path(mistral_common.__file__).parent / "data").glob(sys.argv[1]))
+messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "q </s>"}, {"role": "assistant", "content": "a "}, {"role": "user", "content": "r"}]
+print(file, *MistralTokenizer.from_file(str(file)).encode_chat_completion(ChatCompletionRequest.from_openai(messages)).tokens)
+"""
+
+
+@pytest.mark.parametrize("version, kind", [("v1", "tokenizer.model"), ("v2", "tokenizer.model"), ("v3", "tokenizer.model"), ("v7", "tokenizer.model"), ("v3", "tekken.json")])
+def test_mistrals_files_have_its_templates(tmp_path, version, kind):
+    """The version is in the name of a SentencePiece file, in tekken.json itself; ids are mistral-common's."""
+    venv = subprocess.run([ROOT / "hack/venv", "chat"], check=True, capture_output=True, text=True).stdout.strip()
+    given = "tekken_240718.json" if kind == "tekken.json" else f"*.model.{version}"
+    file, *ids = subprocess.run([venv + "/bin/python", "-c", MISTRAL, given], check=True, capture_output=True, text=True).stdout.split()
+    shutil.copy(file, tmp_path / (kind if kind == "tekken.json" else f"{kind}.{version}"))
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "q </s>"}, {"role": "assistant", "content": "a "}, {"role": "user", "content": "r"}]
+    answer = json.loads(render("--path", tmp_path, "-o", "json", json.dumps(messages)))
+    assert answer["explain"]["chatTemplate"] == f"mistral_{version} ({kind} `{version}`)"
+    assert [str(i) for i in answer["tokens"]] == ids
