@@ -1,4 +1,4 @@
-/* DESIGN: an SSL_CTX behind a reference count, made once from files and not changed afterwards
+/* DESIGN: an SSL_CTX behind a reference count, made once from files or texts and not changed afterwards
    (OpenSSL takes its own locks for what it caches inside). Memory: SSL_MODE_RELEASE_BUFFERS, so
    that an idle TLS connection keeps no record buffers. */
 #include "net/tls_internal.h"
@@ -7,6 +7,7 @@
 #include "base/ref.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 
 /* Forward-secret AEAD suites only: RFC 9113, appendix A, forbids the others for HTTP/2. TLS 1.3 has
  * its own list. */
@@ -89,6 +90,68 @@ static int load_files(SSL_CTX *ctx, const struct kp_tls_opts *o, struct kp_err *
 	return 0;
 }
 
+static BIO *text_bio(kp_str pem)
+{
+	ERR_clear_error();
+	return pem.n <= INT_MAX ? BIO_new_mem_buf(pem.p, (int)pem.n) : NULL;
+}
+
+/* The first is the server's own, the others are between it and the CA. */
+static bool use_chain(SSL_CTX *ctx, kp_str pem)
+{
+	BIO *bio = text_bio(pem);
+	X509 *x = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+	bool ok = x && SSL_CTX_use_certificate(ctx, x) == 1;
+	X509_free(x);
+	while (ok && (x = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+		ok = SSL_CTX_add1_chain_cert(ctx, x) == 1;
+		X509_free(x);
+	}
+	BIO_free(bio);
+	return ok;
+}
+
+static bool use_key(SSL_CTX *ctx, kp_str pem)
+{
+	BIO *bio = text_bio(pem);
+	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
+	bool ok = key && SSL_CTX_use_PrivateKey(ctx, key) == 1;
+	EVP_PKEY_free(key);
+	BIO_free(bio);
+	return ok;
+}
+
+static bool use_authorities(SSL_CTX *ctx, kp_str pem)
+{
+	BIO *bio = text_bio(pem);
+	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+	size_t n = 0;
+	X509 *x;
+	bool ok = bio;
+	while (ok && (x = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+		ok = X509_STORE_add_cert(store, x) == 1;
+		X509_free(x);
+		n++;
+	}
+	BIO_free(bio);
+	return ok && n;
+}
+
+static int load_texts(SSL_CTX *ctx, const struct kp_tls_opts *o, struct kp_err *err)
+{
+	if (o->cert_pem.n && !use_chain(ctx, o->cert_pem)) {
+		return kp_tls_err(err, KP_INVALID_ARGUMENT, "load certificate");
+	}
+	if (o->key_pem.n && !use_key(ctx, o->key_pem)) {
+		return kp_tls_err(err, KP_INVALID_ARGUMENT, "load private key");
+	}
+	if (o->ca_pem.n && !use_authorities(ctx, o->ca_pem)) {
+		return kp_tls_err(err, KP_INVALID_ARGUMENT, "load CA bundle");
+	}
+	ERR_clear_error();
+	return 0;
+}
+
 static SSL_CTX *common(const SSL_METHOD *method, const struct kp_tls_opts *o, struct kp_err *err)
 {
 	ERR_clear_error();
@@ -107,7 +170,7 @@ static SSL_CTX *common(const SSL_METHOD *method, const struct kp_tls_opts *o, st
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
-	if (load_files(ctx, o, err) < 0) {
+	if (load_files(ctx, o, err) < 0 || load_texts(ctx, o, err) < 0) {
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
@@ -125,12 +188,12 @@ static struct kp_tls_context *wrap(SSL_CTX *ctx, bool server)
 
 struct kp_tls_context *kp_tls_server(const struct kp_tls_opts *o, struct kp_err *err)
 {
-	if (!o->cert_file || !o->key_file) {
+	if ((!o->cert_file && !o->cert_pem.n) || (!o->key_file && !o->key_pem.n)) {
 		kp_err_set(err, KP_INVALID_ARGUMENT,
 			"TLS server: a certificate and a private key are needed");
 		return NULL;
 	}
-	if (o->require_peer_cert && !o->ca_file) {
+	if (o->require_peer_cert && !o->ca_file && !o->ca_pem.n) {
 		kp_err_set(err, KP_INVALID_ARGUMENT,
 			"TLS server: client certificates need a CA bundle");
 		return NULL;
@@ -158,7 +221,8 @@ struct kp_tls_context *kp_tls_client(const struct kp_tls_opts *o, struct kp_err 
 	if (!ctx) {
 		return NULL;
 	}
-	if (!o->ca_file && !o->insecure && SSL_CTX_set_default_verify_paths(ctx) != 1) {
+	if (!o->ca_file && !o->ca_pem.n && !o->insecure &&
+		SSL_CTX_set_default_verify_paths(ctx) != 1) {
 		kp_tls_err(err, KP_INTERNAL, "load the system's CA certificates");
 		SSL_CTX_free(ctx);
 		return NULL;

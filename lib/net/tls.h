@@ -13,6 +13,8 @@ struct kp_tls_opts {
 		*key_file; /* PEM chain and key; NULL for a client without certificate */
 	const char *
 		ca_file; /* PEM bundle that verifies the other side; NULL: the system's for clients, none for servers */
+	/* The same as text, where there is no file: in memory, for the call. */
+	kp_str cert_pem, key_pem, ca_pem;
 	bool require_peer_cert; /* servers: the handshake fails without a valid client certificate */
 	bool insecure;          /* clients: do not verify (never the default) */
 };

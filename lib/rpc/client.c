@@ -95,7 +95,7 @@ struct kp_rpc_stream *kp_rpc_client_open(
 	kp_assert_on(c->side.loop);
 	KP_BUG_ON(c->side.is_stopping);
 	struct kp_rpc_stream *s = kp_rpc_stream_create(&c->side, false);
-	const struct kp_rpc_tls tls = { c->tls_dir };
+	const struct kp_rpc_tls tls = { .dir = c->tls_dir };
 	struct kp_err err = KP_ERR_INIT;
 	s->ops = *ops;
 	s->user = user;

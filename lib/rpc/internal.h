@@ -98,6 +98,10 @@ void kp_rpc_stream_stillborn(struct kp_rpc_stream *s);
 /* tls.c */
 struct grpc_server_credentials;
 struct grpc_channel_credentials;
+static inline bool kp_rpc_is_secure(const struct kp_rpc_tls *tls)
+{
+	return tls && (tls->dir || tls->keys);
+}
 struct kp_rpc_watch; /* the files of a server: looked at for each connection */
 /* `watch`: for kp_rpc_watch_destroy, after the server is gone. */
 grpc_server_credentials *kp_rpc_server_credentials(

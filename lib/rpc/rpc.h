@@ -26,9 +26,20 @@ struct kp_rpc_server;
 struct kp_rpc_client;
 struct kp_rpc_stream;
 
-/* tls.crt, tls.key, ca.crt in this directory, as in a Kubernetes TLS Secret. */
+/* Certificate, key and CA of a server that has them in memory. Any thread; the server takes what was set last for
+   each new connection. */
+struct kp_rpc_keys;
+struct kp_rpc_keys *kp_rpc_keys_create(void);
+/* PEM. Copied; what was there before is overwritten. What does not belong together is refused, and the last stays. */
+int kp_rpc_keys_set(
+	struct kp_rpc_keys *k, kp_str cert, kp_str key, kp_str ca, struct kp_err *err) KP_MUST_USE;
+void kp_rpc_keys_destroy(struct kp_rpc_keys *k); /* after the server; NULL is fine */
+
 struct kp_rpc_tls {
-	const char *dir; /* NULL: cleartext */
+	/* tls.crt, tls.key, ca.crt in this directory, as in a Kubernetes TLS Secret. */
+	const char *dir;
+	struct kp_rpc_keys
+		*keys; /* instead, for servers: must have been set once. Neither: cleartext */
 };
 
 struct kp_rpc_limits {            /* 0 = the default in parentheses */

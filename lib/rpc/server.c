@@ -48,6 +48,7 @@ struct kp_rpc_server {
 	struct kp_list listeners;
 	struct listener *current; /* NULL: none listens, one will be made */
 	char *address, *method, *tls_dir;
+	struct kp_rpc_keys *tls_keys;
 	kp_rpc_accept *accept;
 	void *ctx;
 	int port;
@@ -246,7 +247,7 @@ static grpc_server *create(const struct kp_rpc_limits *limits)
 
 static int start(struct kp_rpc_server *s, struct kp_err *err)
 {
-	const struct kp_rpc_tls tls = { s->tls_dir };
+	const struct kp_rpc_tls tls = { .dir = s->tls_dir, .keys = s->tls_keys };
 	struct listener *l = kp_new(struct listener);
 	kp_list_push(&s->listeners, &l->link);
 	l->server = s;
@@ -304,6 +305,7 @@ int kp_rpc_server_create(struct kp_loop *loop, const char *address, const char *
 	s->address = kp_xstrdup(address);
 	s->method = kp_xstrdup(method);
 	s->tls_dir = tls && tls->dir ? kp_xstrdup(tls->dir) : NULL;
+	s->tls_keys = tls ? tls->keys : NULL;
 	s->accept = accept;
 	s->ctx = ctx;
 	for (size_t i = 0; i < ASKED; i++) {

@@ -176,7 +176,7 @@ int kp_rpc_check_address(
 	if (kp_addr_parse(text, &a, err) < 0) {
 		return -1;
 	}
-	if (!(tls && tls->dir) && !is_loopback(&a)) {
+	if (!kp_rpc_is_secure(tls) && !is_loopback(&a)) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"use address `%s`: without certificates only a loopback address or a Unix socket is allowed",
 			text);

@@ -4,6 +4,8 @@
    are not what they were gives them to gRPC, which keeps the old ones if they do not fit together (a
    rotation half done). A client's are read for each stream, and it keeps the last that were good itself.
 
+   A server's may also be in memory (struct kp_rpc_keys), where whoever renews them leaves the newest under a mutex.
+
    OpenSSL is asked first, through lib/net's contexts, because its errors name the file; gRPC's do not. */
 #include "rpc/internal.h"
 
@@ -13,6 +15,8 @@
 #include "obs/log.h"
 
 #include <grpc/grpc_security.h>
+#include <openssl/crypto.h>
+#include <pthread.h>
 
 enum { PEM_MAX = 1 << 20 };
 
@@ -38,6 +42,9 @@ static void files_fini(struct files *f)
 {
 	struct kp_buf *all[] = { &f->cert, &f->key, &f->ca, &f->cert_name, &f->key_name,
 		&f->ca_name };
+	if (f->key.cap) {
+		OPENSSL_cleanse(f->key.p, f->key.cap);
+	}
 	for (size_t i = 0; i < KP_LEN(all); i++) {
 		kp_buf_fini(all[i]);
 	}
@@ -92,10 +99,91 @@ static void stays(uint64_t *said, const struct kp_err *why)
 /* --- server --- */
 
 struct kp_rpc_watch {
-	char *dir;
-	uint64_t seen; /* of the files' content */
+	char *dir;                /* one */
+	struct kp_rpc_keys *keys; /* or the other */
+	uint64_t seen;            /* of the content */
 	uint64_t said;
 };
+
+struct kp_rpc_keys {
+	pthread_mutex_t lock; /* guards the rest */
+	struct files now;
+	uint64_t n; /* times that they were set */
+};
+
+struct kp_rpc_keys *kp_rpc_keys_create(void)
+{
+	struct kp_rpc_keys *k = kp_new(struct kp_rpc_keys);
+	pthread_mutex_init(&k->lock, NULL);
+	return k;
+}
+
+int kp_rpc_keys_set(struct kp_rpc_keys *k, kp_str cert, kp_str key, kp_str ca, struct kp_err *err)
+{
+	const struct kp_tls_opts o = {
+		.cert_pem = cert, .key_pem = key, .ca_pem = ca, .require_peer_cert = true
+	};
+	struct kp_tls_context *c = kp_tls_server(&o, err);
+	if (!c) {
+		return -1;
+	}
+	kp_tls_unref(c);
+	struct files f;
+	files_init(&f, "");
+	kp_buf_add(&f.cert, cert);
+	kp_buf_add(&f.key, key);
+	kp_buf_add(&f.ca, ca);
+	if (!kp_buf_cstr(&f.cert) || !kp_buf_cstr(&f.key) || !kp_buf_cstr(&f.ca)) {
+		files_fini(&f);
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "set certificates: out of memory");
+	}
+	pthread_mutex_lock(&k->lock);
+	struct files old = k->now;
+	k->now = f;
+	k->n++;
+	pthread_mutex_unlock(&k->lock);
+	files_fini(&old);
+	return 0;
+}
+
+void kp_rpc_keys_destroy(struct kp_rpc_keys *k)
+{
+	if (k) {
+		files_fini(&k->now);
+		pthread_mutex_destroy(&k->lock);
+		kp_mem_free(k);
+	}
+}
+
+static grpc_ssl_server_certificate_config *config_of(struct files *f)
+{
+	const grpc_ssl_pem_key_cert_pair pair = { kp_buf_cstr(&f->key), kp_buf_cstr(&f->cert) };
+	return grpc_ssl_server_certificate_config_create(kp_buf_cstr(&f->ca), &pair, 1);
+}
+
+static grpc_ssl_certificate_config_reload_status fetch_keys(
+	void *user, grpc_ssl_server_certificate_config **ret)
+{
+	struct kp_rpc_watch *w = user;
+	grpc_ssl_certificate_config_reload_status status =
+		GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+	pthread_mutex_lock(&w->keys->lock);
+	if (w->keys->n != w->seen) {
+		w->seen = w->keys->n;
+		*ret = config_of(&w->keys->now);
+		status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+	}
+	pthread_mutex_unlock(&w->keys->lock);
+	return status;
+}
+
+static grpc_server_credentials *credentials_of(
+	struct kp_rpc_watch *w, grpc_ssl_server_certificate_config_callback fetch)
+{
+	return grpc_ssl_server_credentials_create_with_options(
+		grpc_ssl_server_credentials_create_options_using_config_fetcher(
+			GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, fetch, w));
+}
 
 static grpc_ssl_certificate_config_reload_status fetch(
 	void *user, grpc_ssl_server_certificate_config **ret)
@@ -110,11 +198,9 @@ static grpc_ssl_certificate_config_reload_status fetch(
 	if (r < 0 || (signature(&f) != w->seen && (r = files_check(&f, true, &err)) < 0)) {
 		stays(&w->said, &err);
 	} else if (signature(&f) != w->seen) {
-		const grpc_ssl_pem_key_cert_pair pair = { kp_buf_cstr(&f.key),
-			kp_buf_cstr(&f.cert) };
 		w->seen = signature(&f);
 		w->said = 0;
-		*ret = grpc_ssl_server_certificate_config_create(kp_buf_cstr(&f.ca), &pair, 1);
+		*ret = config_of(&f);
 		status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 	}
 	files_fini(&f);
@@ -125,9 +211,14 @@ grpc_server_credentials *kp_rpc_server_credentials(
 	const struct kp_rpc_tls *tls, struct kp_rpc_watch **watch, struct kp_err *err)
 {
 	struct files f;
-	if (!tls || !tls->dir) {
+	if (!kp_rpc_is_secure(tls)) {
 		*watch = NULL;
 		return grpc_insecure_server_credentials_create();
+	}
+	if (tls->keys) {
+		*watch = kp_new(struct kp_rpc_watch);
+		(*watch)->keys = tls->keys;
+		return credentials_of(*watch, fetch_keys);
 	}
 	files_init(&f, tls->dir);
 	int r = files_read(&f, err) < 0 ? -1 : files_check(&f, true, err);
@@ -137,9 +228,7 @@ grpc_server_credentials *kp_rpc_server_credentials(
 	}
 	*watch = kp_new(struct kp_rpc_watch);
 	(*watch)->dir = kp_xstrdup(tls->dir);
-	return grpc_ssl_server_credentials_create_with_options(
-		grpc_ssl_server_credentials_create_options_using_config_fetcher(
-			GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, fetch, *watch));
+	return credentials_of(*watch, fetch);
 }
 
 void kp_rpc_watch_destroy(struct kp_rpc_watch *w)

@@ -397,7 +397,7 @@ int kp_source_operator_create(struct kp_gateway *g, struct kp_loop *loop,
 	const char *help = "Programs the operator sent, by result.";
 	const struct kp_label taken = { "result", KP_S("accepted") },
 			      nacked = { "result", KP_S("refused") };
-	const struct kp_rpc_tls tls = { g->config.tls_dir };
+	const struct kp_rpc_tls tls = { .dir = g->config.tls_dir };
 	struct follow *f = kp_new(struct follow);
 	*f = (struct follow){ .base = { &ops },
 		.gateway = g,

@@ -177,7 +177,7 @@ int main(int argc, char **argv)
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	static const char method[] = "/kelpie.test.v1.Test/Talk";
-	const struct kp_rpc_tls tls = { argc > 3 ? argv[3] : NULL };
+	const struct kp_rpc_tls tls = { .dir = argc > 3 ? argv[3] : NULL };
 	bool serves = strcmp(argv[1], "serve") == 0;
 	loop = kp_loop_create("main");
 	kp_list_init(&ends);

@@ -1,4 +1,5 @@
 /* Streams over mutual TLS: names, certificates that must not get in, rotation. */
+#include "base/fs.h"
 #include "tests/unit/rpc/certs.h"
 #include "tests/unit/rpc/world.h"
 
@@ -108,6 +109,59 @@ static void test_strangers(void **state)
 	dirs_remove(&d);
 }
 
+static int set_keys(struct kp_rpc_keys *keys, const char *cert, const char *ca, struct kp_err *err)
+{
+	static const char *const files[] = { "tls.crt", "tls.key", "ca.crt" };
+	struct kp_buf text[3];
+	for (size_t i = 0; i < KP_LEN(files); i++) {
+		char path[256];
+		snprintf(path, sizeof(path), "%s/%s", i == 2 ? ca : cert, files[i]);
+		kp_buf_init(&text[i], 1 << 16);
+		assert_true(kp_fs_read(path, &text[i], err) >= 0);
+	}
+	int r = kp_rpc_keys_set(
+		keys, kp_buf_str(&text[0]), kp_buf_str(&text[1]), kp_buf_str(&text[2]), err);
+	for (size_t i = 0; i < KP_LEN(files); i++) {
+		kp_buf_fini(&text[i]);
+	}
+	return r;
+}
+
+/* A server with its certificate in memory: what is set last counts for the next connection, what does not belong together for none. */
+static void test_in_memory(void **state)
+{
+	(void)state;
+	struct dirs d;
+	struct world w = { .loop = kp_loop_create("test"), .echo = true };
+	struct kp_err err = KP_ERR_INIT;
+	char text[600], odd[96];
+	struct kp_rpc_keys *keys = kp_rpc_keys_create();
+	const struct kp_rpc_tls tls = { .keys = keys };
+	dirs_make(&d);
+	snprintf(odd, sizeof(odd), "%s/odd", d.root);
+	certs_make(odd, "DNS:kelpie-operator", 3600, &foreign, &foreign);
+	assert_int_equal(set_keys(keys, odd, odd, &err), 0);
+	assert_int_equal(kp_rpc_server_create(w.loop, "127.0.0.1:0", METHOD, &tls, NULL,
+				 world_accept, &w, &w.server, &err),
+		0);
+	snprintf(w.address, sizeof(w.address), "127.0.0.1:%d", kp_rpc_server_port(w.server));
+	attempt(&w, d.client, "kelpie-operator", text);
+	assert_non_null(strstr(text, "UNAVAILABLE"));
+	assert_int_equal(set_keys(keys, d.server, d.server, &err), 0);
+	assert_string_equal(attempt(&w, d.client, "kelpie-operator", text), "");
+	assert_int_equal(kp_rpc_keys_set(keys, KP_S("x"), KP_S("y"), KP_S("z"), &err), -1);
+	assert_int_equal(err.code, KP_INVALID_ARGUMENT);
+	assert_string_equal(attempt(&w, d.client, "kelpie-operator", text), "");
+	assert_int_equal(set_keys(keys, d.server, odd, &err), 0); /* believes others now */
+	attempt(&w, d.client, "kelpie-operator", text);
+	assert_non_null(strstr(text, "UNAVAILABLE"));
+	assert_int_equal(w.n_accepted, 2);
+	world_end(&w);
+	kp_rpc_keys_destroy(keys);
+	certs_remove(odd);
+	dirs_remove(&d);
+}
+
 /* The server's CA changes: the next connection needs the new one, the old stream lives on. */
 static void test_rotation(void **state)
 {
@@ -204,7 +258,7 @@ static void test_bad_files(void **state)
 	struct kp_rpc_server *s = NULL;
 	dirs_make(&d);
 	struct kp_loop *loop = kp_loop_create("test");
-	struct kp_rpc_tls tls = { "/nonexistent" };
+	struct kp_rpc_tls tls = { .dir = "/nonexistent" };
 	assert_int_equal(kp_rpc_server_create(loop, "127.0.0.1:0", METHOD, &tls, NULL, world_accept,
 				 NULL, &s, &err),
 		-1);
@@ -237,6 +291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_in_memory),
 		cmocka_unit_test(test_rotation),
 		cmocka_unit_test(test_half_a_rotation_of_a_client),
 		cmocka_unit_test(test_bad_files),

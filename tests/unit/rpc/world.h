@@ -83,7 +83,7 @@ static void world_start(struct world *w, const char *address, const char *tls_di
 	const struct kp_rpc_limits *limits)
 {
 	struct kp_err err = KP_ERR_INIT;
-	const struct kp_rpc_tls tls = { tls_dir };
+	const struct kp_rpc_tls tls = { .dir = tls_dir };
 	*w = (struct world){ .loop = kp_loop_create("test") };
 	int r = kp_rpc_server_create(
 		w->loop, address, METHOD, &tls, limits, world_accept, w, &w->server, &err);
@@ -152,7 +152,7 @@ static struct kp_rpc_client *world_client(
 {
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_rpc_client *c = NULL;
-	const struct kp_rpc_tls tls = { tls_dir };
+	const struct kp_rpc_tls tls = { .dir = tls_dir };
 	int r = kp_rpc_client_create(w->loop, w->address, METHOD, &tls, name, limits, &c, &err);
 	assert_string_equal(err.msg, "");
 	assert_int_equal(r, 0);
