@@ -5,6 +5,7 @@
 #include "net/addr.h"
 #include "sidecar/version.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 static const char *const listen_on[] = { "loopback", "all", NULL };
@@ -131,6 +132,7 @@ static bool is_remote(const char *address)
 /* What belongs to --bootstrap; its certificate lies where files of --tls-dir would. */
 static int check_bootstrap(struct kp_config *c, struct kp_err *err)
 {
+	static char tls_dir[4096];
 	if (!c->bootstrap) {
 		return c->token_file || c->bootstrap_ca
 			       ? kp_err_set(err, KP_INVALID_ARGUMENT,
@@ -149,6 +151,11 @@ static int check_bootstrap(struct kp_config *c, struct kp_err *err)
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"`--bootstrap`: expected https://HOST:PORT, got `%s`", c->bootstrap);
 	}
+	int n = snprintf(tls_dir, sizeof(tls_dir), "%s/tls", c->state_dir);
+	if (n < 0 || (size_t)n >= sizeof(tls_dir)) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "`--state-dir`: is too long");
+	}
+	c->tls_dir = tls_dir;
 	return 0;
 }
 
@@ -167,7 +174,7 @@ static int check_control(struct kp_config *c, struct kp_err *err)
 				c->own.p[i]);
 		}
 	}
-	if (!c->tls_dir && !c->bootstrap && (is_remote(c->control) || is_remote(c->peer_listen))) {
+	if (!c->tls_dir && (is_remote(c->control) || is_remote(c->peer_listen))) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"`--control` and `--peer-listen` need `--tls-dir` or `--bootstrap` beyond loopback");
 	}

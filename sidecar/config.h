@@ -19,7 +19,7 @@ struct kp_config {
 				  speaks to */
 	const char *peer_listen, *advertise; /* NULL: none, as peer_listen */
 	const char *tls_dir; /* tls.crt, tls.key, ca.crt for control and peers; NULL: cleartext */
-	/* Instead of tls_dir: who signs a certificate, whose pod this is, and who is believed. */
+	/* Who makes the files of tls_dir, which is in state_dir then; NULL: somebody else. Who signs a certificate, whose pod this is, and who is believed. */
 	const char *bootstrap, *token_file, *bootstrap_ca;
 	const char *state_dir; /* of the last good program; NULL: not kept */
 	const char *

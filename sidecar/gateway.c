@@ -10,6 +10,7 @@
 #include "net/tls.h"
 #include "obs/log.h"
 #include "sidecar/admin/admin.h"
+#include "sidecar/control/bootstrap.h"
 #include "sidecar/control/control.h"
 #include "sidecar/gwloop.h"
 #include "sidecar/metrics.h"
@@ -172,6 +173,17 @@ void kp_gateway_listen(struct kp_gateway *g, const uint16_t *ports, size_t n)
 	g->is_listening = g->is_listening || n > 0;
 }
 
+static int start_bootstrap(struct kp_gateway *g, struct kp_err *err)
+{
+	const struct kp_bootstrap_opts opts = { .url = g->config.bootstrap,
+		.token_file = g->config.token_file,
+		.ca_file = g->config.bootstrap_ca,
+		.dir = g->config.tls_dir,
+		.id = g->config.id,
+		.metrics = g->metrics };
+	return opts.url ? kp_bootstrap_start(&opts, &g->bootstrap, err) : 0;
+}
+
 static int start_parts(struct kp_gateway *g, struct kp_err *err)
 {
 	const struct kp_tls_opts tls = { .cert_file = g->config.tls_cert,
@@ -179,7 +191,7 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 	if (g->config.tls_cert && !(g->tls = kp_tls_server(&tls, err))) {
 		return -1;
 	}
-	if (kp_peer_tls_load(g->config.tls_dir, &g->peer_tls, err) ||
+	if (start_bootstrap(g, err) || kp_peer_tls_load(g->config.tls_dir, &g->peer_tls, err) ||
 		kp_control_create(g, &g->control, err)) {
 		return -1;
 	}
@@ -240,6 +252,7 @@ void kp_gateway_destroy(struct kp_gateway *g)
 	kp_mem_free(g->loops);
 	kp_control_destroy(g->control);
 	kp_prompt_cache_destroy(g->prompts);
+	kp_bootstrap_stop(g->bootstrap);
 	kp_tls_unref(g->tls);
 	kp_peer_tls_unref(&g->peer_tls);
 	kp_metrics_destroy(g->metrics);

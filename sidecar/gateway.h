@@ -17,6 +17,7 @@
 
 struct kp_gateway;
 struct kp_gwloop;
+struct kp_bootstrap;
 
 struct kp_gateway {
 	struct kp_config config;
@@ -24,7 +25,8 @@ struct kp_gateway {
 	struct kp_workers *workers;
 	struct kp_prompt_cache *prompts; /* of all loops and workers; NULL: none */
 	struct kp_tls_context *tls;      /* of the public listeners; NULL: cleartext */
-	struct kp_peer_tls peer_tls;     /* as they were at the start */
+	struct kp_bootstrap *bootstrap; /* makes the files of --tls-dir; NULL: somebody else does */
+	struct kp_peer_tls peer_tls;    /* as they were at the start */
 	struct kp_gwloop **loops;
 	size_t n_loops;
 	struct kp_control *control;

@@ -15,7 +15,7 @@
 
 #define WATCHDOG_PERIOD_NS (100 * KP_NS_PER_MS)
 #define STUCK_NS           (250 * KP_NS_PER_MS)
-#define TLS_PERIOD_NS      (5 * KP_NS_PER_S)
+#define TLS_PERIOD_NS      (2 * KP_NS_PER_S)
 
 struct kp_control {
 	struct kp_gateway *gateway;
