@@ -11,10 +11,14 @@ struct kp_operator_config {
 	struct kp_strings watch_namespaces; /* none: all */
 	bool leader_elect;                  /* only one of several operators leads, by a Lease */
 	const char *control_listen, *admin_listen;
-	const char *namespace; /* of manifests that name none */
-	const char *tls_dir;   /* tls.crt, tls.key, ca.crt; NULL: cleartext, on loopback only */
-	const char *state_dir; /* NULL: nothing is kept */
-	const char *id;        /* what it calls itself to the gateways */
+	const char *namespace;    /* of manifests that name none */
+	const char *tls_dir;      /* tls.crt, tls.key, ca.crt; NULL: cleartext, on loopback only */
+	const char *state_dir;    /* NULL: nothing is kept */
+	const char *https_listen; /* webhook and certificates; NULL: neither */
+	struct kp_strings serving_names;
+	int64_t ca_rotate_ns, ca_overlap_ns, certificate_lifetime_ns;
+	const char *gateway_image; /* that is injected; NULL: this version's */
+	const char *id;            /* what it calls itself to the gateways */
 	enum kp_log_level log_level;
 	enum kp_log_format log_format;
 };

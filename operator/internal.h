@@ -3,6 +3,7 @@
 #define OPERATOR_INTERNAL_H
 
 #include "operator/control/service.h"
+#include "operator/https/https.h"
 #include "operator/operator.h"
 #include "operator/source/cluster.h"
 #include "operator/source/files.h"
@@ -21,6 +22,8 @@ struct kp_operator {
 	struct kp_intent *intent;   /* of those accepted last */
 	struct kp_plan *plan;       /* the last that could be made; NULL: none yet */
 	struct kp_err plan_error;   /* why the newest could not be, code OK: it could */
+	struct kp_rpc_keys *keys;   /* of the control port; NULL: files, or none */
+	struct kp_https *https;     /* NULL: not asked for */
 	struct kp_service *service;
 	struct kp_kube_lease *lease; /* NULL: it leads alone */
 	char identity[320];          /* in the Lease */

@@ -14,6 +14,7 @@
 #include "operator/control/epoch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define PLAN_INTERVAL_NS (50 * KP_NS_PER_MS)
@@ -156,6 +157,9 @@ static void on_signal(uv_poll_t *handle, int status, int events)
 
 void kp_operator_leader_changed(struct kp_operator *o)
 {
+	if (o->https) {
+		kp_https_lead(o->https, kp_operator_leads(o));
+	}
 	show(o);
 }
 
@@ -163,6 +167,7 @@ static int start_service(struct kp_operator *o, struct kp_err *err)
 {
 	struct kp_service_opts opts = { .address = o->config.control_listen,
 		.tls_dir = o->config.tls_dir,
+		.tls_keys = o->keys,
 		.state_dir = o->config.state_dir,
 		.id = o->config.id,
 		.metrics = o->metrics,
@@ -177,7 +182,7 @@ static int start_service(struct kp_operator *o, struct kp_err *err)
 	}
 	kp_log(KP_LOG_INFO, "control listening", kp_f_z("address", o->config.control_listen),
 		kp_f_int("port", kp_service_port(o->service)),
-		kp_f_bool("tls", o->config.tls_dir != NULL), kp_f_z("id", o->config.id),
+		kp_f_bool("tls", o->config.tls_dir || o->keys), kp_f_z("id", o->config.id),
 		kp_f_int("epoch", (int64_t)opts.epoch));
 	return 0;
 }
@@ -219,10 +224,37 @@ static int start_cluster(struct kp_operator *o, struct kp_err *err)
 	return r ? r : kp_cluster_create(o->loop, &cluster, &o->cluster, err);
 }
 
+/* The pod's own namespace, as a Deployment tells it. */
+static int start_https(struct kp_operator *o, struct kp_err *err)
+{
+	const struct kp_operator_config *c = &o->config;
+	struct kp_https_opts opts = { .address = c->https_listen,
+		.kubeconfig = c->kubeconfig,
+		.ns = getenv("POD_NAMESPACE"),
+		.user_agent = o->user_agent,
+		.namespaces = &c->watch_namespaces,
+		.names = &c->serving_names,
+		.periods = { c->ca_rotate_ns, c->ca_overlap_ns, c->certificate_lifetime_ns },
+		.inject = kp_inject_defaults(),
+		.is_standby = c->leader_elect,
+		.metrics = o->metrics };
+	if (!c->https_listen) {
+		return 0;
+	}
+	opts.inject.image = c->gateway_image ? c->gateway_image : opts.inject.image;
+	opts.keys = o->keys = kp_rpc_keys_create();
+	if (kp_https_start(&opts, &o->https, err)) {
+		return -1;
+	}
+	kp_log(KP_LOG_INFO, "https listening", kp_f_z("address", c->https_listen),
+		kp_f_int("port", kp_https_port(o->https)));
+	return 0;
+}
+
 static int start_parts(struct kp_operator *o, struct kp_err *err)
 {
 	if ((o->config.manifests ? start_files(o, err) : start_cluster(o, err)) ||
-		start_service(o, err)) {
+		start_https(o, err) || start_service(o, err)) {
 		return -1;
 	}
 	if (o->config.leader_elect) {
@@ -297,6 +329,8 @@ void kp_operator_destroy(struct kp_operator *o)
 	}
 	kp_kube_lease_destroy(o->lease);
 	kp_service_destroy(o->service);
+	kp_https_stop(o->https);
+	kp_rpc_keys_destroy(o->keys);
 	kp_status_listener_stop(o->listener);
 	kp_files_destroy(o->files);
 	kp_cluster_destroy(o->cluster);

@@ -266,7 +266,8 @@ static void on_hello(struct stream *st, const struct kp_hello *h)
 	struct kp_gateway_record *r = kp_gateways_find(&s->gateways, h->ns, h->id);
 	struct stream *old = r ? r->stream : NULL;
 	uint64_t most = KP_MAX(kp_epoch_most(kp_wall_ns()), s->programs.epoch);
-	if (kp_hello_check(h, s->opts.tls_dir != NULL, st->names, st->n_names, most, &err) ||
+	if (kp_hello_check(
+		    h, s->opts.tls_dir || s->opts.tls_keys, st->names, st->n_names, most, &err) ||
 		kp_gateways_hello(&s->gateways, h, now, kp_wall_ns(), &r, &err)) {
 		refuse(st, &err);
 		return;
@@ -562,7 +563,7 @@ static int on_accept(void *ctx, struct kp_rpc_stream *rpc, const struct kp_rpc_p
 int kp_service_create(struct kp_loop *loop, const struct kp_service_opts *opts,
 	struct kp_service **ret, struct kp_err *err)
 {
-	const struct kp_rpc_tls tls = { .dir = opts->tls_dir };
+	const struct kp_rpc_tls tls = { .dir = opts->tls_dir, .keys = opts->tls_keys };
 	const struct kp_rpc_limits limits = { .max_message_bytes = KP_CONTROL_TO_OPERATOR_MAX,
 		.max_streams = KP_GATEWAYS_MAX };
 	struct kp_service *s = kp_new(struct kp_service);

@@ -9,10 +9,13 @@
 #include "operator/control/programs.h"
 
 struct kp_service;
+struct kp_rpc_keys;
 
 struct kp_service_opts {
 	const char *address;
-	const char *tls_dir;   /* NULL: cleartext, and only loopback addresses */
+	const char *tls_dir; /* certificate, key and CA in files */
+	struct kp_rpc_keys
+		*tls_keys;     /* or in memory; neither: cleartext, and only loopback addresses */
 	const char *state_dir; /* for the epoch; may be NULL */
 	const char *id;        /* the operator's */
 	uint64_t epoch;        /* 0: it is a standby until kp_service_lead */
