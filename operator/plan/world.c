@@ -2,6 +2,7 @@
 #include "operator/plan/world.h"
 
 #include "base/vec.h"
+#include "inject/inject.h"
 
 #include <stdlib.h>
 
@@ -158,15 +159,15 @@ void kp_world_add_pod(struct kp_world *w, const json_t *v)
 
 const json_t *kp_world_container(const struct kp_world_pod *pod, kp_str name)
 {
-	const json_t *list = kp_doc_at(pod->json, "spec.containers");
-	return name.n ? named(list, "name", name) : json_array_get(list, 0);
+	struct kp_err err;
+	const json_t *found = kp_inject_engine_container(pod->json, name, &err);
+	return found || name.n ? found : json_array_get(kp_doc_at(pod->json, "spec.containers"), 0);
 }
 
 uint32_t kp_world_restarts(const struct kp_world_pod *pod, kp_str container)
 {
 	const json_t *list = kp_doc_at(pod->json, "status.containerStatuses");
-	kp_str name =
-		container.n ? container : kp_doc_str(kp_world_container(pod, container), "name");
+	kp_str name = kp_doc_str(kp_world_container(pod, container), "name");
 	int64_t n = whole(named(list, "name", name), "restartCount", 0);
 	return (uint32_t)KP_MIN(KP_MAX(n, INT64_C(0)), (int64_t)UINT32_MAX);
 }

@@ -94,7 +94,7 @@ const struct kp_world_pod *kp_world_node_gateway(const struct kp_world *w, kp_st
 /* Whether the labels have all of the selector. */
 bool kp_world_selects(const struct kp_inference_pool_selector *s, const json_t *labels);
 bool kp_engine_is_in_pods(const struct kp_inference_engine_spec *s); /* template or workloadRef */
-/* The container that is the engine: by its name, or the first one. NULL: there is none. */
+/* The container that is the engine, as injection finds it; where it would not know, the first one. NULL: there is none. */
 const json_t *kp_world_container(const struct kp_world_pod *pod, kp_str name);
 uint32_t kp_world_restarts(const struct kp_world_pod *pod, kp_str container);
 

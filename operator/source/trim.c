@@ -17,7 +17,8 @@ struct keep {
 static const struct keep owner[] = { { "uid", NULL }, { "kind", NULL }, { "name", NULL },
 	{ "controller", NULL }, END };
 static const struct keep our_annotations[] = { { "kelpie.dev/applied", NULL },
-	{ "kelpie.dev/injected", NULL }, END };
+	{ "kelpie.dev/injected", NULL }, { "kelpie.dev/engine-container", NULL },
+	{ "kubectl.kubernetes.io/default-container", NULL }, END };
 static const struct keep meta[] = { { "name", NULL }, { "namespace", NULL }, { "uid", NULL },
 	{ "resourceVersion", NULL }, { "generation", NULL }, { "labels", NULL },
 	{ "deletionTimestamp", NULL }, { "ownerReferences", owner },
