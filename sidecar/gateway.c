@@ -318,8 +318,7 @@ enum kp_drain_state kp_gateway_drained(struct kp_gateway *g, int64_t now_ns)
 	if (atomic_load(&g->in_flight) == 0) {
 		return KP_DRAIN_DONE;
 	}
-	return since_ns - settle_ns(g) < g->config.drain_timeout_ns ? KP_DRAIN_UNDER_WAY
-								    : KP_DRAIN_TOO_LONG;
+	return since_ns < g->config.drain_timeout_ns ? KP_DRAIN_UNDER_WAY : KP_DRAIN_TOO_LONG;
 }
 
 /* What a preStop hook began long ago is not waited for again. */

@@ -58,7 +58,7 @@ enum kp_drain_state {
 	KP_DRAIN_NONE = 0,
 	KP_DRAIN_UNDER_WAY,
 	KP_DRAIN_DONE,    /* nothing is in flight, and nothing comes any more */
-	KP_DRAIN_TOO_LONG /* --drain-timeout is over, something still is */
+	KP_DRAIN_TOO_LONG /* --drain-timeout since the drain began is over, something still is */
 };
 enum kp_drain_state kp_gateway_drained(struct kp_gateway *g, int64_t now_ns);
 /* Any thread: is what other gateways send turned away? */

@@ -144,6 +144,7 @@ static json_t *arguments(const struct kp_inject_wishes *w, const struct kp_injec
 	add_arg(args, a, "--advertise", "$(POD_IP)");
 	add_arg(args, a, "--probe-listen", ":%d", w->probe_port);
 	add_arg(args, a, "--admin-listen", "127.0.0.1:%d", w->admin_port);
+	add_arg(args, a, "--drain-settle", "%d", KP_INJECT_SETTLE_S);
 	add_arg(args, a, "--drain-timeout", "%d", w->drain_s);
 	add_arg(args, a, "--loops", "%d", (int)KP_MAX(1, KP_MIN(cores, MAX_LOOPS)));
 	add_arg(args, a, "--max-body-total", "%lld",

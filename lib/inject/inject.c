@@ -417,7 +417,8 @@ static void put_grace(struct work *k)
 	const char *key = "terminationGracePeriodSeconds";
 	const json_t *had = json_object_get(k->spec, key);
 	int64_t has = json_is_integer(had) ? json_integer_value(had) : DEFAULT_S;
-	int64_t needs = KP_MAX((int64_t)k->w.drain_s, k->least_s) + KP_INJECT_ENGINE_STOP_S;
+	int64_t drain = KP_MAX((int64_t)k->w.drain_s, (int64_t)KP_INJECT_SETTLE_S);
+	int64_t needs = KP_MAX(drain, k->least_s) + KP_INJECT_ENGINE_STOP_S;
 	if (has < needs) {
 		bool is_given = json_is_integer(had);
 		kp_put(k->spec, key, json_integer(needs)); /* `had` is gone */

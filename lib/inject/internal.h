@@ -45,6 +45,8 @@ json_t *kp_inject_state_volume(void);
 /* --- the engine's end (hook.c) --- */
 
 enum {
+	KP_INJECT_SETTLE_S =
+		5, /* after the drain began connections are still taken, until Services have noticed */
 	KP_INJECT_ENGINE_STOP_S = 15
 }; /* of the grace period: for the engine's own end, and the gateway's behind it */
 
