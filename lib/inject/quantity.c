@@ -21,12 +21,16 @@ static bool suffix_of(kp_str s, int64_t *ret_multiplier, int64_t *ret_divisor)
 			return true;
 		}
 	}
-	if (s.n >= 2 && (s.p[0] == 'e' || s.p[0] == 'E') &&
-		kp_str_u64(kp_str_skip(s, 1), 12, &exponent)) {
+	if (s.n >= 2 && kp_lower(s.p[0]) == 'e') {
+		bool is_signed = s.p[1] == '-' || s.p[1] == '+', is_negative = s.p[1] == '-';
+		int64_t *grows = is_negative ? ret_divisor : ret_multiplier;
+		if (!kp_str_u64(kp_str_skip(s, is_signed ? 2 : 1), 12, &exponent)) {
+			return false;
+		}
 		*ret_multiplier = 1;
 		*ret_divisor = 1;
 		while (exponent--) {
-			*ret_multiplier *= 10;
+			*grows *= 10;
 		}
 		return true;
 	}
