@@ -11,10 +11,11 @@
 #include "api/types_gen.h"
 #include "base/arena.h"
 
-#define KP_INJECT_LABEL     "kelpie.dev/engine"
-#define KP_INJECT_DONE      "kelpie.dev/injected" /* annotation: the version that did it */
-#define KP_INJECT_CONTAINER "kelpie-gateway"
-#define KP_INJECT_GATE      "kelpie.dev/routable"
+#define KP_INJECT_LABEL      "kelpie.dev/engine"
+#define KP_INJECT_DONE       "kelpie.dev/injected" /* annotation: the version that did it */
+#define KP_INJECT_CONTAINER  "kelpie-gateway"
+#define KP_INJECT_NODE_LABEL "kelpie.dev/node-gateway" /* of node gateways' pods: their namespace */
+#define KP_INJECT_GATE       "kelpie.dev/routable"
 
 enum {
 	KP_INJECT_PEER_PORT = 9443,
@@ -56,6 +57,22 @@ kp_str kp_inject_engine_name(const json_t *pod);
 int kp_inject_pod(const json_t *pod, const struct kp_inject_engine *engine,
 	const struct kp_inject_settings *settings, struct kp_arena *a,
 	struct kp_inject_notes *notes, json_t **ret, struct kp_err *err) KP_MUST_USE;
+
+/* An engine in mode Node; `template`: of its pods, NULL: not known. */
+struct kp_inject_node_engine {
+	struct kp_inject_engine facts; /* `engine` is there */
+	const json_t *template;
+};
+struct kp_inject_node {
+	kp_str ns;
+	const struct kp_inject_node_engine
+		*engines; /* all of the namespace, by name; one at least */
+	size_t n_engines;
+};
+/* The `spec` of the DaemonSet of node gateways of a namespace. 0: *ret is the caller's. -1: what an engine asks for makes no sense. */
+int kp_inject_node_gateway(const struct kp_inject_node *n,
+	const struct kp_inject_settings *settings, struct kp_arena *a, json_t **ret,
+	struct kp_err *err) KP_MUST_USE;
 
 /* Which container of the pod is the engine: the one that the annotation `kelpie.dev/engine-container` names, else `named`
    (spec.engine.container, p NULL: none), else the only one, else the only one that asks for an accelerator, else that of
