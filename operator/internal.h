@@ -2,6 +2,8 @@
 #ifndef OPERATOR_INTERNAL_H
 #define OPERATOR_INTERNAL_H
 
+#include "kube/recorder.h"
+#include "operator/apply/apply.h"
 #include "operator/control/service.h"
 #include "operator/https/https.h"
 #include "operator/operator.h"
@@ -25,6 +27,11 @@ struct kp_operator {
 	struct kp_rpc_keys *keys;   /* of the control port; NULL: files, or none */
 	struct kp_https *https;     /* NULL: not asked for */
 	struct kp_service *service;
+	struct kp_apply *apply; /* NULL: files */
+	struct kp_kube_recorder *recorder;
+	struct kp_map said; /* "namespace/engine" -> the digest of the status that Events told of */
+	bool is_moved;      /* the world, or who leads, is another than what was applied */
+	bool is_planned;    /* the plan is of the world as it is */
 	struct kp_kube_lease *lease; /* NULL: it leads alone */
 	char identity[320];          /* in the Lease */
 	struct kp_gauge *leader;
@@ -46,6 +53,9 @@ struct kp_operator {
 void kp_operator_lead_start(struct kp_operator *o);
 bool kp_operator_leads(const struct kp_operator *o); /* surely, now */
 void kp_operator_epoch_raised(void *ctx, uint64_t epoch);
+
+/* publish.c: the statuses of objects, the readiness gates of pods, and Events, from what people are shown */
+void kp_operator_publish(struct kp_operator *o, const struct kp_status *s);
 
 /* operator.c: it leads from now on, or does not any more */
 void kp_operator_leader_changed(struct kp_operator *o);

@@ -30,7 +30,9 @@ static void on_show(struct kp_timer *t)
 {
 	struct kp_operator *o = KP_CONTAINER(t, struct kp_operator, show);
 	int64_t begin = kp_now_ns();
-	kp_status_listener_publish(o->listener, kp_operator_report(o));
+	struct kp_status *s = kp_operator_report(o);
+	kp_operator_publish(o, s);
+	kp_status_listener_publish(o->listener, s);
 	o->next_show_ns = begin + KP_MAX(SHOW_INTERVAL_NS, (kp_now_ns() - begin) * SHOW_PART);
 }
 
@@ -86,6 +88,11 @@ static void on_replan(struct kp_timer *t)
 		replan_at(o, plan->due_ns);
 		kp_plan_destroy(o->plan);
 		o->plan = plan;
+		o->is_planned = true;
+	}
+	if (o->is_moved && o->apply && world && kp_operator_leads(o)) {
+		o->is_moved = false;
+		kp_apply_objects(o->apply, kp_actions_make(world));
 	}
 	kp_service_publish(o->service, plan);
 	show(o);
@@ -105,18 +112,21 @@ static int check(void *ctx, const struct kp_object_set *set, struct kp_problems 
 	return kp_intent_build(set, problems, &o->checked, err);
 }
 
+static void on_moved(void *ctx);
+
 static void on_accepted(void *ctx)
 {
 	struct kp_operator *o = ctx;
 	kp_intent_destroy(o->intent);
 	o->intent = kp_steal(o->checked);
-	replan_at(o, kp_loop_now(o->loop));
-	show(o);
+	on_moved(o);
 }
 
 static void on_moved(void *ctx)
 {
 	struct kp_operator *o = ctx;
+	o->is_moved = true;
+	o->is_planned = false;
 	replan_at(o, kp_loop_now(o->loop));
 	show(o);
 }
@@ -160,7 +170,7 @@ void kp_operator_leader_changed(struct kp_operator *o)
 	if (o->https) {
 		kp_https_lead(o->https, kp_operator_leads(o));
 	}
-	show(o);
+	on_moved(o);
 }
 
 static int start_service(struct kp_operator *o, struct kp_err *err)
@@ -203,6 +213,17 @@ static int start_files(struct kp_operator *o, struct kp_err *err)
 	return 0;
 }
 
+static bool may_write(void *ctx)
+{
+	return kp_operator_leads(ctx);
+}
+
+static const struct kp_kube_store *find_store(void *ctx, const char *kind, kp_str ns)
+{
+	struct kp_operator *o = ctx;
+	return kp_cluster_store(o->cluster, kind, ns);
+}
+
 /* Its objects come later: until then there is nothing to send, and gateways keep what they have. */
 static int start_cluster(struct kp_operator *o, struct kp_err *err)
 {
@@ -221,7 +242,19 @@ static int start_cluster(struct kp_operator *o, struct kp_err *err)
 	int r = kp_intent_build(&nothing, &problems, &o->intent, err);
 	kp_problems_fini(&problems);
 	snprintf(o->user_agent, sizeof(o->user_agent), "kelpie-operator/%s", kp_version());
-	return r ? r : kp_cluster_create(o->loop, &cluster, &o->cluster, err);
+	if (r || kp_cluster_create(o->loop, &cluster, &o->cluster, err)) {
+		return -1;
+	}
+	const struct kp_apply_opts apply = { .kube = kp_cluster_kube(o->cluster),
+		.may_write = may_write,
+		.store = find_store,
+		.changed = show,
+		.ctx = o };
+	const struct kp_kube_recorder_opts recorder = { .controller = "kelpie.dev/operator",
+		.instance = o->config.id };
+	o->apply = kp_apply_create(&apply);
+	o->recorder = kp_kube_recorder_create(apply.kube, &recorder);
+	return 0;
 }
 
 /* The pod's own namespace, as a Deployment tells it. */
@@ -328,6 +361,9 @@ void kp_operator_destroy(struct kp_operator *o)
 		return;
 	}
 	kp_kube_lease_destroy(o->lease);
+	kp_apply_destroy(o->apply);
+	kp_kube_recorder_destroy(o->recorder);
+	kp_map_fini(&o->said, kp_mem_free);
 	kp_service_destroy(o->service);
 	kp_https_stop(o->https);
 	kp_rpc_keys_destroy(o->keys);

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "operator/plan/conditions.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ struct reporter {
 	size_t n_rows;
 	int64_t now_ns, now_wall_ns;
 	int64_t n_by_state[N_STATES];
+	struct kp_err none; /* code OK */
 };
 
 /* --- since when --- */
@@ -264,6 +266,8 @@ static void add_endpoint(struct reporter *r, const struct kp_plan_namespace *ns,
 		to->state);
 	r->n_by_state[state]++;
 	f->n_owned += from->owner != NULL;
+	f->n_attached += owner && owner->gateway->is_connected && owner->gateway->runs.is_set &&
+			 !kp_gateway_is_silent(owner->gateway, r->now_ns);
 	/* A gateway of an older version says nothing of it; what is routable has one. */
 	f->n_loaded += said && (said->tokenizer_loaded || state == ROUTABLE);
 	if (said && said->tokenizer_error.n && !f->broken.n) {
@@ -277,15 +281,88 @@ static void add_endpoint(struct reporter *r, const struct kp_plan_namespace *ns,
 	}
 }
 
+enum { OF_PODS = KP_ENGINE_LINKS + 3, CONDITIONS_MAX = KP_CONDITIONS + OF_PODS };
+
+static void say(struct kp_condition *c, const char *type, bool is_true, const char *yes,
+	const char *no, const char *fmt, ...) KP_PRINTF(6, 7);
+
+static void say(struct kp_condition *c, const char *type, bool is_true, const char *yes,
+	const char *no, const char *fmt, ...)
+{
+	va_list ap;
+	*c = (struct kp_condition){
+		.type = type, .is_true = is_true, .reason = is_true ? yes : no
+	};
+	va_start(ap, fmt);
+	vsnprintf(c->message, sizeof(c->message), fmt, ap);
+	va_end(ap);
+}
+
+/* What is true of its pods, its Deployment and their gateways: the first things that keep it from serving go into the facts,
+   before the rest is decided. */
+static struct kp_engine_pods *add_pods(struct reporter *r, const struct kp_world_engine *e,
+	struct kp_engine_facts *f, struct kp_condition *workload)
+{
+	struct kp_engine_pods *p = list(r, 1, sizeof(*p));
+	const struct kp_err *err =
+		r->o->apply && e->spec->has_template
+			? kp_apply_problem(r->o->apply, "Deployment", e->ns, e->name)
+			: &r->none;
+	kp_engine_pods(kp_cluster_world(r->o->cluster), e, r->arena, p);
+	say(workload, "WorkloadApplied", err->code == KP_OK, "Applied", kp_code_reason(err->code),
+		"%s",
+		err->code != KP_OK      ? err->msg
+		: e->spec->has_template ? "its Deployment is as it shall be"
+					: "somebody else's workload");
+	f->is_template = e->spec->has_template;
+	f->n_pods = p->n;
+	f->n_wanted = p->n_wanted;
+	f->n_updated = p->n_updated;
+	if (err->code != KP_OK) {
+		f->broken_link = workload->reason;
+		f->broken_why = copy(r, kp_str_c(workload->message));
+	} else if (p->broken) {
+		f->broken_link = p->broken->reason;
+		f->broken_why = copy(r, kp_str_c(p->broken->message));
+	}
+	return p;
+}
+
+/* Injected, attached and used are three things, and each may fail alone. */
+static void say_of_pods(const struct kp_engine_facts *f, const struct kp_engine_pods *p,
+	struct kp_condition c[OF_PODS])
+{
+	memcpy(c, p->links, sizeof(p->links));
+	say(&c[KP_ENGINE_LINKS], "Attached", p->n > 0 && f->n_attached == p->n, "Attached",
+		"NotConnected",
+		"%zu of %zu pods have a gateway that is connected and runs a program",
+		f->n_attached, p->n);
+	say(&c[KP_ENGINE_LINKS + 1], "Routable", f->n_endpoints && f->n_routable == f->n_endpoints,
+		"Routable", "NotRoutable", "%zu of %zu endpoints take requests", f->n_routable,
+		f->n_endpoints);
+}
+
 /* facts: what all engines of the namespace have in common. Returns whether one of its endpoints is
  * routable. */
 static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 	const struct kp_engine_facts *facts, const struct kp_program_engine *from,
 	struct kp_status_engine *to)
 {
-	struct kp_condition conditions[KP_CONDITIONS];
+	struct kp_condition conditions[CONDITIONS_MAX];
+	size_t n_conditions = KP_CONDITIONS;
 	struct kp_engine_facts f = *facts;
+	const struct kp_world *w = r->o->cluster ? kp_cluster_world(r->o->cluster) : NULL;
+	const struct kp_world_engine *e =
+		w && from->in_pods
+			? kp_world_engine(w, ns->name, kp_str_skip(from->name, ns->name.n + 1))
+			: NULL;
+	const struct kp_engine_pods *pods = NULL;
+	f.in_pods = from->in_pods;
+	f.has_cluster = w != NULL;
 	f.n_endpoints = from->n_endpoints;
+	if (e && e->spec) {
+		pods = add_pods(r, e, &f, &conditions[CONDITIONS_MAX - 1]);
+	}
 	struct kp_status_endpoint *endpoints = list(r, from->n_endpoints, sizeof(*endpoints));
 	kp_str *aliases = list(r, from->n_aliases, sizeof(*aliases));
 	for (size_t i = 0; i < from->n_aliases; i++) {
@@ -306,7 +383,15 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 		.endpoints = endpoints,
 		.n_endpoints = from->n_endpoints };
 	kp_engine_conditions(&f, conditions);
-	set_conditions(r, "engine", from->name, conditions, KP_CONDITIONS, &to->conditions,
+	if (pods) {
+		say_of_pods(&f, pods, conditions + KP_CONDITIONS);
+		n_conditions = CONDITIONS_MAX;
+	}
+	to->pods = pods;
+	to->n_routable = f.n_routable;
+	to->n_gateways = f.n_gateways;
+	to->n_acked = f.n_acked;
+	set_conditions(r, "engine", from->name, conditions, n_conditions, &to->conditions,
 		&to->n_conditions);
 	return f.n_routable > 0;
 }

@@ -45,9 +45,34 @@ static void set_tokenizer(const struct kp_engine_facts *f, struct kp_condition *
 		f->n_endpoints);
 }
 
+/* Of an engine in pods, what comes before its endpoints. Returns false when there is nothing to say. */
+static bool set_pods(const struct kp_engine_facts *f, struct kp_condition ret[KP_POOL_CONDITIONS])
+{
+	if (f->broken_link) {
+		set(ret, STALLED, f->broken_link, "%" KP_FMT, KP_ARG(f->broken_why));
+	} else if (f->in_pods && !f->has_cluster) {
+		set(ret, STALLED, "NeedsCluster",
+			"its pods are made and found in a Kubernetes cluster; here there are files");
+	} else if (f->is_template && f->n_wanted == 0 && f->n_pods == 0) {
+		set(ret, READY, "ScaledToZero", "no pod is wanted");
+	} else if (f->in_pods && f->n_pods == 0) {
+		set(ret, RECONCILING, "NoPods", "there is no pod%s",
+			f->is_template ? " yet" : " with its label `kelpie.dev/engine`");
+	} else if (f->in_pods && f->n_endpoints == 0) {
+		set(ret, RECONCILING, "PodsPending", "none of its %zu pods has an address yet",
+			f->n_pods);
+	} else {
+		return false;
+	}
+	return true;
+}
+
 void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition ret[KP_CONDITIONS])
 {
 	set_tokenizer(f, &ret[KP_POOL_CONDITIONS]);
+	if (set_pods(f, ret)) {
+		return;
+	}
 	if (f->n_endpoints == 0) {
 		set(ret, STALLED, "NoEndpoints", "it names no endpoint");
 	} else if (f->n_gateways == 0) {
@@ -65,6 +90,10 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 			f->n_acked, f->n_gateways);
 	} else if (f->broken.n) {
 		set(ret, STALLED, "TokenizerFailed", "%" KP_FMT, KP_ARG(f->broken));
+	} else if (f->is_template && (f->n_updated < f->n_wanted || f->n_pods != f->n_wanted)) {
+		set(ret, RECONCILING, "Updating",
+			"%zu of %zu pods are of the newest template, %zu are there", f->n_updated,
+			f->n_wanted, f->n_pods);
 	} else if (f->n_routable < f->n_endpoints) {
 		set(ret, RECONCILING, "EndpointsNotRoutable",
 			"%zu of %zu endpoints are routable; `%" KP_FMT "`: %" KP_FMT, f->n_routable,

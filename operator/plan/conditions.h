@@ -16,6 +16,13 @@ struct kp_condition {
 };
 
 struct kp_engine_facts {
+	/* Of an engine in pods. */
+	bool in_pods, has_cluster, is_template;
+	size_t n_pods, n_wanted, n_updated;
+	size_t n_attached; /* endpoints whose owner is connected and runs a program */
+	const char
+		*broken_link; /* the reason of what keeps it from serving at all; NULL: nothing */
+	kp_str broken_why;
 	size_t n_endpoints, n_owned, n_routable;
 	/* Gateways of the namespace that are heard of, and those of them that acknowledged its program. */
 	size_t n_gateways, n_acked;

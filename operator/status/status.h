@@ -6,6 +6,7 @@
 #ifndef OPERATOR_STATUS_STATUS_H
 #define OPERATOR_STATUS_STATUS_H
 
+#include "operator/plan/engine.h"
 #include "base/arena.h"
 #include "base/buf.h"
 
@@ -61,6 +62,9 @@ struct kp_status_engine {
 	size_t n_conditions;
 	const struct kp_status_endpoint *endpoints;
 	size_t n_endpoints;
+	/* For the status of the object itself, in a cluster. */
+	const struct kp_engine_pods *pods; /* of one in pods; NULL */
+	size_t n_routable, n_gateways, n_acked;
 };
 struct kp_status_gateway {
 	kp_str id, ns, node;

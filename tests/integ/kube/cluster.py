@@ -34,7 +34,13 @@ def install(cluster):
     """Our kinds, and the standard pool's."""
     for file in sorted((rig.ROOT / "crds").glob("*.yaml")):
         kubectl(cluster, "apply", "--server-side", "-f", file)
-    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=20s", "crd", "--all")
+    wait_until(lambda: all(is_established(cluster, plural, group) for plural, group in zip(PLURALS.values(), GROUPS.values())), "our kinds")
+
+
+def is_established(cluster, plural, version):
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{version.split('/')[0]}"
+    conditions = cluster.ask("GET", path).get("status", {}).get("conditions") or []
+    return ("Established", "True") in [(c["type"], c["status"]) for c in conditions]
 
 
 def uninstall(cluster):
@@ -49,6 +55,10 @@ def path_of(ns, kind, name=""):
 def put(ns, *objects):
     for o in objects:
         ns.cluster.ask("POST", path_of(ns, o["kind"]), o)
+
+
+def change(ns, kind, name, spec):
+    ns.cluster.ask("PATCH", path_of(ns, kind, name), {"spec": spec}, "application/merge-patch+json")
 
 
 PODS = "/api/v1/namespaces/{}/pods"

@@ -11,7 +11,7 @@ import rig
 
 sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
 import fakes  # noqa: E402
-from cluster import GROUPS, PLURALS, Operator, install, path_of, put, uninstall  # noqa: E402
+from cluster import GROUPS, PLURALS, Operator, change, install, path_of, put, uninstall  # noqa: E402
 from fakes import ENGINE, POOL, programs, wait_until  # noqa: E402
 
 pytestmark = pytest.mark.kube
@@ -42,10 +42,6 @@ def join(run):
     yield make
     for gateway in joined:
         gateway.close()
-
-
-def change(ns, kind, name, spec):
-    ns.cluster.ask("PATCH", path_of(ns, kind, name), {"spec": spec}, "application/merge-patch+json")
 
 
 def names(gateway, kind=ENGINE):

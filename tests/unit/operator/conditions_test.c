@@ -54,6 +54,35 @@ static void test_engine(void **state)
 	assert_engine(&f, "Stalled", "ProgramRefused", "gateway `a`: not_understood: engine `x`");
 }
 
+/* In pods: what comes before its endpoints, one after the other. */
+static void test_engine_in_pods(void **state)
+{
+	(void)state;
+	struct kp_engine_facts f = { .in_pods = true };
+	assert_engine(&f, "Stalled", "NeedsCluster",
+		"its pods are made and found in a Kubernetes cluster; here there are files");
+	f.has_cluster = true;
+	assert_engine(
+		&f, "Reconciling", "NoPods", "there is no pod with its label `kelpie.dev/engine`");
+	f.is_template = true;
+	assert_engine(&f, "Ready", "ScaledToZero", "no pod is wanted");
+	f.n_wanted = 2;
+	assert_engine(&f, "Reconciling", "NoPods", "there is no pod yet");
+	f.n_pods = 3;
+	assert_engine(&f, "Reconciling", "PodsPending", "none of its 3 pods has an address yet");
+	f.n_endpoints = f.n_owned = f.n_routable = 3;
+	f.n_gateways = f.n_acked = 3;
+	f.n_updated = 1;
+	assert_engine(&f, "Reconciling", "Updating",
+		"1 of 2 pods are of the newest template, 3 are there");
+	f.n_pods = f.n_updated = 2;
+	f.n_endpoints = f.n_owned = f.n_routable = 2;
+	assert_engine(&f, "Ready", "Serving", "2 of 2 endpoints are routable");
+	f.broken_link = "PortClash";
+	f.broken_why = KP_S("port 1");
+	assert_engine(&f, "Stalled", "PortClash", "port 1");
+}
+
 static void assert_tokenizer(
 	const struct kp_engine_facts *f, bool is_true, const char *reason, const char *msg)
 {
@@ -99,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_engine),
+		cmocka_unit_test(test_engine_in_pods),
 		cmocka_unit_test(test_tokenizer),
 		cmocka_unit_test(test_pool),
 	};

@@ -1,0 +1,318 @@
+"""Engines with a template on a real API server and controller-manager: what is made for them, what their status says, when pods may take requests."""
+
+import threading
+import time
+
+import pytest
+import rig
+from cluster import PODS, Operator, change, path_of, put, set_status
+from fakes import Gateway, programs, wait_until
+
+pytestmark = pytest.mark.kube
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
+
+
+@pytest.fixture
+def operator(cluster, ns, crds):
+    o = Operator(cluster.admin, "--watch-namespace", ns.name)
+    yield o
+    o.stop()
+
+
+@pytest.fixture
+def join(operator, ns):
+    joined = []
+
+    def make(id, **kw):
+        joined.append(Gateway(f"127.0.0.1:{operator.port}", ns=ns.name, id=id, **kw))
+        return joined[-1]
+
+    yield make
+    for gateway in joined:
+        gateway.close()
+
+
+def pool(name="pool", port=8080, **labels):
+    made = programs.pool(name, (port,))
+    made["spec"]["selector"]["matchLabels"] = labels or {"app": "demo"}
+    return made
+
+
+def template(name="e", replicas=2, image="example/engine:1", labels=None, spec=None, **more):
+    """The gateway's container and the gate are in it, as the webhook puts them there."""
+    engine = programs.engine(name, 1)
+    del engine["spec"]["endpoints"]
+    pod = {
+        "containers": [{"name": "engine", "image": image, "resources": {"limits": {"nvidia.com/gpu": 2}}}],
+        "initContainers": [{"name": "kelpie-gateway", "image": "example/gateway:1", "restartPolicy": "Always"}],
+        "readinessGates": [{"conditionType": "kelpie.dev/routable"}],
+        **(spec or {}),
+    }
+    engine["spec"].update({"replicas": replicas, "template": {"metadata": {"labels": labels or {"app": "demo"}}, "spec": pod}, **more})
+    return engine
+
+
+def deployment(ns, name="e"):
+    try:
+        return ns.cluster.ask("GET", DEPLOYMENTS.format(ns.name) + "/" + name)
+    except rig.Refused as e:
+        assert e.status == 404, e
+        return None
+
+
+def pods(ns):
+    found = ns.cluster.ask("GET", PODS.format(ns.name))["items"]
+    return {p["metadata"]["name"]: p for p in found if "deletionTimestamp" not in p["metadata"]}
+
+
+def status(ns, name="e"):
+    return ns.cluster.ask("GET", path_of(ns, "InferenceEngine", name)).get("status", {})
+
+
+def condition(ns, type, name="e"):
+    """(status, reason) or None"""
+    for c in status(ns, name).get("conditions", []):
+        if c["type"] == type:
+            return c["status"], c["reason"]
+    return None
+
+
+def wait_condition(ns, type, wanted, name="e", timeout=20):
+    try:
+        wait_until(lambda: condition(ns, type, name) == wanted, f"{type} {wanted}", timeout)
+    except AssertionError:
+        raise AssertionError(f"{type}: not {wanted}: {status(ns, name)}") from None
+
+
+def gate(pod):
+    return [c["status"] for c in pod["status"].get("conditions", []) if c["type"] == "kelpie.dev/routable"]
+
+
+def serve(gateway, ns, *names, ips):
+    """The owner says of its endpoints that they are routable, and goes on saying so."""
+    report = [dict(engine=f"{ns.name}/{name}", address=f"{ip}:50051", state="routable", tokenizer_loaded=True) for name in names for ip in ips]
+    gateway.wait_programs(1)
+
+    def go_on():
+        while not gateway.end:
+            gateway.say(endpoints=report)
+            time.sleep(2)
+
+    threading.Thread(target=go_on, daemon=True).start()
+
+
+def start(ns, join):
+    """Every pod runs, and has its gateway: {uid: (gateway, ip)}"""
+    running = {}
+    for i, (name, p) in enumerate(sorted(pods(ns).items())):
+        ip = f"10.1.0.{i + 1}"
+        set_status(ns, name, ip)
+        gateway = join(p["metadata"]["uid"], peer=f"{ip}:9443")
+        running[p["metadata"]["uid"]] = (gateway, ip)
+    return running
+
+
+def test_from_a_template_to_a_served_model(operator, join, ns):
+    put(ns, pool(), template())
+    made = wait_until(lambda: deployment(ns), "its Deployment")
+    assert made["spec"]["replicas"] == 2
+    assert made["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    assert labels["kelpie.dev/engine"] == "e" and labels["app"] == "demo" and len(labels["kelpie.dev/revision"]) == 10
+    assert made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 45
+    owner = made["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("InferenceEngine", "e", True)
+    service = wait_until(lambda: ns.cluster.ask("GET", f"/api/v1/namespaces/{ns.name}/services")["items"], "the pool's Service")[0]
+    assert (service["metadata"]["name"], service["spec"]["selector"]) == ("pool", {"app": "demo"})
+    assert [(p["port"], p["targetPort"], p["appProtocol"]) for p in service["spec"]["ports"]] == [(8080, 8080, "http")]
+    wait_until(lambda: len(pods(ns)) == 2, "two pods")
+    wait_condition(ns, "Ready", ("False", "PodsPending"))
+    running = start(ns, join)
+    wait_until(lambda: all(gate(p) == ["True"] for p in pods(ns).values()), "the gates are open")
+    wait_condition(ns, "Ready", ("False", "EndpointsNotRoutable"))
+    assert condition(ns, "Reconciling") == ("True", "EndpointsNotRoutable") and condition(ns, "Stalled") is None
+    for gateway, ip in running.values():
+        serve(gateway, ns, "e", ips=[ip])
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    assert condition(ns, "Reconciling") is None
+    now = status(ns)
+    counts = {k: now[k] for k in ("replicas", "readyReplicas", "updatedReplicas", "routableReplicas", "observedGeneration")}
+    assert counts == {"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "routableReplicas": 2, "observedGeneration": 1}
+    assert now["gateways"] == {"desired": 2, "acked": 2} and now["gpus"] == [{"name": "nvidia.com/gpu", "perReplica": 2}]
+    assert now["selector"] == "kelpie.dev/engine=e" and now["currentRevision"] == now["updateRevision"] == labels["kelpie.dev/revision"]
+    for type in ("Injected", "Attached", "Routable", "PoolSelects", "PortsFree", "DrainFits", "WorkloadApplied", "Accepted"):
+        assert condition(ns, type)[0] == "True", type
+    events = ns.cluster.ask("GET", f"/apis/events.k8s.io/v1/namespaces/{ns.name}/events")["items"]
+    assert "Serving" in [e["reason"] for e in events if e["regarding"]["kind"] == "InferenceEngine"]
+
+
+def test_a_run_with_nothing_changing_writes_nothing(operator, join, ns):
+    put(ns, pool(), template(replicas=1))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    for gateway, ip in start(ns, join).values():
+        serve(gateway, ns, "e", ips=[ip])
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    time.sleep(2)
+    before = {kind: version(ns, kind) for kind in ("engine", "deployment", "service", "pods")}
+    written = operator.metric("kelpie_operator_writes_total")
+    asked = operator.metric("kelpie_kube_requests_total")
+    time.sleep(6)
+    assert {kind: version(ns, kind) for kind in before} == before
+    assert operator.metric("kelpie_operator_writes_total") == written
+    assert operator.metric("kelpie_kube_requests_total") <= asked + 1  # a probe of the connection
+
+
+def version(ns, kind):
+    paths = {
+        "engine": path_of(ns, "InferenceEngine", "e"),
+        "deployment": DEPLOYMENTS.format(ns.name) + "/e",
+        "service": f"/api/v1/namespaces/{ns.name}/services/pool",
+        "pods": PODS.format(ns.name),
+    }
+    found = ns.cluster.ask("GET", paths[kind])
+    return [p["metadata"]["resourceVersion"] for p in found.get("items", [found])]
+
+
+def test_row_11_replicas_belong_to_who_scales(operator, ns):
+    """/scale of the engine moves the Deployment; a new template does not move the number back; nor may others scale behind our back."""
+    engine = template()
+    del engine["spec"]["replicas"]
+    put(ns, pool(), engine)
+    wait_until(lambda: deployment(ns), "its Deployment")
+    scale = path_of(ns, "InferenceEngine", "e") + "/scale"
+    ns.cluster.ask("PATCH", scale, {"spec": {"replicas": 5}}, "application/merge-patch+json")
+    wait_until(lambda: deployment(ns)["spec"]["replicas"] == 5, "five")
+    wait_until(lambda: ns.cluster.ask("GET", scale)["status"] == {"replicas": 5, "selector": "kelpie.dev/engine=e"}, "/scale says so")
+    first = deployment(ns)["spec"]["template"]["metadata"]["labels"]["kelpie.dev/revision"]
+    change(ns, "InferenceEngine", "e", {"template": template(image="example/engine:2")["spec"]["template"]})
+    wait_until(lambda: deployment(ns)["spec"]["template"]["metadata"]["labels"]["kelpie.dev/revision"] != first, "the new template")
+    assert deployment(ns)["spec"]["replicas"] == 5
+    ns.cluster.ask("PATCH", DEPLOYMENTS.format(ns.name) + "/e/scale", {"spec": {"replicas": 1}}, "application/merge-patch+json")
+    wait_until(lambda: deployment(ns)["spec"]["replicas"] == 5, "taken back")
+    ns.cluster.ask("PATCH", scale, {"spec": {"replicas": 0}}, "application/merge-patch+json")
+    wait_until(lambda: pods(ns) == {}, "no pod")
+    wait_condition(ns, "Ready", ("True", "ScaledToZero"))
+
+
+def test_a_new_template_is_an_update_and_the_old_one_is_known_again(operator, join, ns):
+    put(ns, pool(), template(replicas=1))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    for gateway, ip in start(ns, join).values():
+        serve(gateway, ns, "e", ips=[ip])
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    first = status(ns)["currentRevision"]
+    change(ns, "InferenceEngine", "e", {"template": template(image="example/engine:2")["spec"]["template"]})
+    wait_until(lambda: len(pods(ns)) == 2, "one more pod, none less")
+    wait_until(lambda: status(ns).get("observedGeneration") == 2 and status(ns)["replicas"] == 2, "it is seen")
+    now = status(ns)
+    assert now["currentRevision"] == first != now["updateRevision"] and now["updatedReplicas"] == 1
+    assert condition(ns, "Ready")[0] == "False" and condition(ns, "Reconciling")[0] == "True"
+    change(ns, "InferenceEngine", "e", {"template": template()["spec"]["template"]})
+    wait_until(lambda: len(pods(ns)) == 1, "the first alone, which served on")
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    assert status(ns)["currentRevision"] == status(ns)["updateRevision"] == first
+
+
+@pytest.mark.parametrize(
+    "objects, type, wanted",
+    [
+        ([template()], "Stalled", ("True", "PoolNotFound")),
+        ([pool(app="other"), template()], "PoolSelects", ("False", "SelectorMisses")),
+        ([pool(), pool("second"), template()], "PoolSelects", ("False", "SeveralPools")),
+        ([pool(port=50051), template()], "PortsFree", ("False", "PortClash")),
+        ([pool(), template(spec={"terminationGracePeriodSeconds": 30})], "DrainFits", ("False", "GracePeriodTooShort")),
+        ([pool(), template(spec={"initContainers": []})], "Injected", ("False", "NoGateway")),
+        ([pool(), template(spec={"containers": []})], "WorkloadApplied", ("False", "InvalidArgument")),
+    ],
+    ids=["missing-pool", "selector", "two-pools", "ports", "grace", "no-gateway", "no-container"],
+)
+def test_row_7_each_broken_link_has_a_name(operator, ns, objects, type, wanted):
+    put(ns, *objects)
+    began = time.monotonic()
+    wait_condition(ns, type, wanted)
+    assert time.monotonic() - began < 10
+    assert condition(ns, "Ready")[0] == "False"
+    if type in ("PoolSelects", "PortsFree", "WorkloadApplied"):
+        assert condition(ns, "Stalled") == ("True", wanted[1])
+    # It is told once, and nothing runs hot.
+    time.sleep(1)
+    asked = operator.metric("kelpie_kube_requests_total")
+    time.sleep(1)
+    assert operator.metric("kelpie_kube_requests_total") - asked < 8
+
+
+def test_row_7_injected_attached_and_used_are_three_things(operator, join, ns):
+    put(ns, pool(), template(replicas=1))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    name, pod = next(iter(pods(ns).items()))
+    set_status(ns, name, "10.1.0.1")
+    wait_condition(ns, "Injected", ("True", "Injected"))
+    wait_condition(ns, "Attached", ("False", "NotConnected"))
+    gateway = join(pod["metadata"]["uid"], peer="10.1.0.1:9443")
+    wait_condition(ns, "Attached", ("True", "Attached"))
+    assert condition(ns, "Routable") == ("False", "NotRoutable")
+    serve(gateway, ns, "e", ips=["10.1.0.1"])
+    wait_condition(ns, "Routable", ("True", "Routable"))
+    gateway.close()
+    wait_condition(ns, "Attached", ("False", "NotConnected"))
+    assert gate(next(iter(pods(ns).values()))) == ["True"]  # never turned back
+
+
+def test_a_gate_waits_for_the_last_gateway(operator, join, ns):
+    """One that must know the endpoint and does not answer holds it; one that is gone does not."""
+    put(ns, pool(), template(replicas=1))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    name, pod = next(iter(pods(ns).items()))
+    slow = join("slow", answer=lambda p: "" if slow_now else None)
+    slow_now = False
+    slow.wait_programs(1)
+    slow_now = True
+    set_status(ns, name, "10.1.0.1")
+    join(pod["metadata"]["uid"], peer="10.1.0.1:9443")
+    wait_condition(ns, "Attached", ("True", "Attached"))
+    time.sleep(1)
+    assert gate(next(iter(pods(ns).values()))) == []
+    slow.close()
+    wait_until(lambda: gate(next(iter(pods(ns).values()))) == ["True"], "the gate is open")
+
+
+def test_what_somebody_else_made_is_left_alone(operator, ns):
+    other = {
+        "metadata": {"name": "e"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}},
+        },
+    }
+    ns.cluster.ask("POST", DEPLOYMENTS.format(ns.name), other)
+    service = {"metadata": {"name": "pool"}, "spec": {"ports": [{"port": 1}], "selector": {"a": "b"}}}
+    ns.cluster.ask("POST", f"/api/v1/namespaces/{ns.name}/services", service)
+    put(ns, pool(), template())
+    wait_condition(ns, "WorkloadApplied", ("False", "AlreadyExists"))
+    assert deployment(ns)["spec"]["selector"] == {"matchLabels": {"a": "b"}}
+    assert ns.cluster.ask("GET", f"/api/v1/namespaces/{ns.name}/services/pool")["spec"]["selector"] == {"a": "b"}
+    ns.cluster.ask("DELETE", DEPLOYMENTS.format(ns.name) + "/e")
+
+
+def test_rights_that_are_taken_away_are_named(cluster, ns, crds, tmp_path):
+    """RBAC: a refusal is a condition and a metric, tried again seldom; what is served goes on."""
+    everything = [
+        {"apiGroups": ["inference.networking.k8s.io", "kelpie.dev"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["pods", "pods/status", "services"], "verbs": ["*"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["*"]},
+        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["*"]},
+    ]
+    ns.account("operator", everything + [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}])
+    config = cluster.kubeconfig(tmp_path / "config", {"token": cluster.token(ns.name, "operator")})
+    o = Operator(config, "--watch-namespace", ns.name)
+    try:
+        put(ns, pool(), template())
+        wait_condition(ns, "WorkloadApplied", ("False", "PermissionDenied"))
+        assert condition(ns, "Stalled") == ("True", "PermissionDenied")
+        refused = o.metric("kelpie_operator_writes_total", result="forbidden")
+        time.sleep(2)
+        assert o.metric("kelpie_operator_writes_total", result="forbidden") == refused >= 1
+    finally:
+        o.stop()
