@@ -1,4 +1,4 @@
-/* What requests may ask for, what is signed, and bundles. How other programs see the same: tests/oracle/pki. */
+/* What requests may ask for, what is signed, and bundles. How the openssl program sees the same: tests/integ/kube/test_trust.py. */
 #include "pki/pki.h"
 #include "tests/test.h"
 
