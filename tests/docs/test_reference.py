@@ -117,7 +117,7 @@ def options_of(program):
 
 
 def test_every_option_named_exists():
-    options = options_of("kelpie-sidecar")
+    options = options_of("kelpie-sidecar") | options_of("kelpie-operator")
     assert "--manifests" in options
     for page in ("docs/api-openai.md", "docs/metrics.md", "docs/THREATS.md", "docs/ARCHITECTURE.md"):
         text = (ROOT / page).read_text(encoding="utf-8")

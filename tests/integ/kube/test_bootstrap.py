@@ -3,6 +3,7 @@ as files) the test does."""
 
 import concurrent.futures
 import contextlib
+import re
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import rig
 sys.path[:0] = [str(rig.ROOT / part) for part in ("tests/integ/operator", "tests/e2e", "tests/oracle")]
 import npm  # noqa: E402
 from fakes import programs, wait_until  # noqa: E402
-from trust_rig import CORE, Operator, Pod, certificates, client, secret, told  # noqa: E402
+from trust_rig import CORE, Operator, Pod, certificates, client, metrics_written, secret, told  # noqa: E402
 from wire import COMPLETIONS, call, stream  # noqa: E402
 
 pytestmark = pytest.mark.kube
@@ -139,6 +140,8 @@ def test_a_gateway_bootstraps(world):
     real = (state / "tls").resolve()
     assert real.parent == state and oct(real.stat().st_mode & 0o777) == "0o700"
     assert all(oct(f.stat().st_mode & 0o777) == "0o600" for f in real.iterdir())
+    written = metrics_written("The gateway with certificates of the operator")
+    assert written == set(re.findall(r"# TYPE (kelpie_certificate\w+)", owner.ask("/metrics")[1]))
     for text in (owner.text(), operator.text()):
         assert "PRIVATE KEY" not in text and (world.volumes.folder / "owner.token").read_text() not in text
 

@@ -27,6 +27,7 @@ from trust_rig import (  # noqa: E402
     client,
     is_signed,
     key,
+    metrics_written,
     openssl,
     own_token,
     request,
@@ -388,6 +389,8 @@ def rotate(cluster, run, system, other, folder, seconds, rotation, overlap, life
     creation.end()
     keys = [a.get("key") for a in json.loads(secret(cluster, system)["authorities.json"])["authorities"]]
     assert sum(k is not None for k in keys) <= 2, "who does not sign any more has no key"
+    there = set(re.findall(r"# TYPE (kelpie_operator_(?:https|inject|certif|authorit)\w+)", operators[0].ask("/metrics")[1]))
+    assert there == metrics_written("The operator's HTTPS listener")
     assert sum(o.metric("kelpie_operator_authority_changes_total") for o in operators) >= len(seen) - 2
     return creation, len(seen)
 

@@ -99,6 +99,12 @@ def client(cluster):
     return Client()
 
 
+def metrics_written(heading):
+    """Names of the metrics in a section of docs/metrics.md."""
+    text = (rig.ROOT / "docs/metrics.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    return set(re.findall(r"`(kelpie_\w+)`", text))
+
+
 def secret(cluster, ns="kelpie-system"):
     """{name: bytes} of the operator's Secret, None: it is not there."""
     try:
