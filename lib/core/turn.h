@@ -31,6 +31,7 @@ struct kp_chat {
 	kp_str template_source;          /* of the request's own, KP_STR_NULL: the model's */
 	bool add_generation_prompt, has_generation_prompt; /* has: the client says which */
 	bool continue_final_message;
+	bool one_call; /* parallel_tool_calls: false */
 };
 
 struct kp_turn {

@@ -58,8 +58,11 @@ static void add_controls(
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
 		struct kp_set before = *s;
 		add_text(s, "", texts[i], kind, b->controls, b->n);
-		if (!s->m[s->n - 1].control) {
+		struct kp_marker *m = &s->m[s->n - 1];
+		if (!m->control) {
 			*s = before;
+		} else if (set == KP_SET_STRING) {
+			m->special = m->control;
 		}
 	}
 }
@@ -221,7 +224,8 @@ static const struct kp_marker *match(
 		const struct kp_marker *m = &s->m[i];
 		size_t n = KP_MIN(m->n, p->n_held);
 		uint64_t mask = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-		if (memcmp(m->text, p->held, n) != 0 || (m->control & mask & ~p->held_control)) {
+		if (memcmp(m->text, p->held, n) != 0 || (m->control & mask & ~p->held_control) ||
+			(m->special & mask & ~p->held_hidden)) {
 			continue;
 		}
 		if (m->n > p->n_held) {

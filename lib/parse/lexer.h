@@ -37,6 +37,7 @@ struct kp_set {
 		uint8_t n;
 		enum kp_mark kind;
 		uint64_t control; /* bytes that must come from an added token */
+		uint64_t special; /* and from a special one at that */
 	} m[KP_SET_MAX];
 	size_t n;
 	uint64_t first[4]; /* bytes that one begins with */
@@ -49,7 +50,7 @@ enum kp_set_name {
 	KP_SET_NAME,
 	KP_SET_ID,
 	KP_SET_ARGS,
-	KP_SET_STRING, /* inside of a JSON or Python string: only added tokens are markers */
+	KP_SET_STRING, /* inside of a JSON or Python string: only special tokens are markers */
 	KP_SET_AFTER,
 	KP_SET_PARAMS,
 	KP_SET_KEY,

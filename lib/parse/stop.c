@@ -136,6 +136,7 @@ void kp_stop_finish(struct kp_stop *s, struct kp_buf *out)
 		kp_buf_add(out, kp_buf_str(&s->held));
 	}
 	kp_buf_reset(&s->held);
+	memset(s->at, 0, sizeof(s->at));
 }
 
 kp_str kp_stop_text(const struct kp_stop_set *set, int index)

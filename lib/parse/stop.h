@@ -29,7 +29,7 @@ void kp_stop_fini(struct kp_stop *s);
 /* Appends to `out` what may be shown. true: a string matched; what follows it is dropped, and with
  * include the string itself is shown. */
 bool kp_stop_feed(struct kp_stop *s, kp_str text, bool include, struct kp_buf *out);
-/* End of the text without a match: releases what was held. */
+/* End of the text without a match: releases what was held. Text that is fed later is another one. */
 void kp_stop_finish(struct kp_stop *s, struct kp_buf *out);
 kp_str kp_stop_text(const struct kp_stop_set *set, int index);
 

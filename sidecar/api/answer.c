@@ -29,6 +29,10 @@ void kp_put_usage(struct kp_buf *out, const struct kp_usage *u)
 	kp_buf_u64(out, (uint64_t)u->prompt_tokens + u->completion_tokens);
 	kp_buf_lit(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
 	kp_buf_u64(out, u->cached_tokens);
+	if (u->reasoning_tokens) {
+		kp_buf_lit(out, "},\"completion_tokens_details\":{\"reasoning_tokens\":");
+		kp_buf_u64(out, u->reasoning_tokens);
+	}
 	kp_buf_lit(out, "}}");
 }
 
@@ -40,7 +44,8 @@ void kp_put_logprob(struct kp_buf *out, float v)
 void kp_put_finish(struct kp_buf *out, const struct kp_event *finish)
 {
 	kp_buf_addc(out, '"');
-	kp_buf_addz(out, finish_name(finish->finish.reason));
+	kp_buf_addz(
+		out, finish->finish.tool_calls ? "tool_calls" : finish_name(finish->finish.reason));
 	kp_buf_addc(out, '"');
 	if (finish->finish.stop_text.p) {
 		kp_buf_lit(out, ",\"stop_reason\":");

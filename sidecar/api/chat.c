@@ -2,12 +2,16 @@
    a token costs its own bytes and two copies. Log-probabilities come as an event before the text
    they belong to and wait in `logprobs` for it. */
 #include "json/write.h"
+#include "parse/message.h"
 #include "sidecar/api/generate.h"
 
 enum { MAX_ANSWER = 64 << 20 };
 
-struct choice { /* of an answer that is not streamed */
-	struct kp_buf text, logprobs;
+struct choice {
+	size_t n_calls; /* streamed: begun so far */
+	/* Of an answer that is not streamed. */
+	struct kp_message message;
+	struct kp_buf logprobs;
 	struct kp_buf finish; /* "finish_reason" and what follows it */
 };
 struct state {
@@ -78,12 +82,20 @@ static void put_logprobs_member(
 	kp_buf_lit(out, "],\"refusal\":null}");
 }
 
+static int open_choices(struct state *s, size_t n, struct kp_err *err)
+{
+	s->choices = kp_arena_calloc(s->turn->arena, n, sizeof(*s->choices));
+	s->n_choices = s->choices ? n : 0;
+	return s->choices ? 0 : kp_arena_full(err, "choices");
+}
+
 /* --- streamed --- */
 
 static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
-	(void)n_choices;
-	return open_state(turn, "data: ", "chat.completion.chunk", err);
+	struct state *s = open_state(turn, "data: ", "chat.completion.chunk", err);
+	s = s && open_choices(s, n_choices, err) ? NULL : s;
+	return s;
 }
 
 static void chunk_begin(struct state *s, uint32_t choice, struct kp_buf *out)
@@ -102,6 +114,20 @@ static void chunk_end(struct state *s, struct kp_buf *out)
 	}
 }
 
+static void put_delta(struct state *s, const struct kp_event *ev, struct kp_buf *out)
+{
+	size_t *n_calls = &s->choices[ev->choice].n_calls;
+	*n_calls += ev->kind == KP_EV_TOOL_START;
+	chunk_begin(s, ev->choice, out);
+	kp_buf_lit(out, ",\"delta\":{");
+	kp_message_delta(ev, *n_calls, KP_REASONING_FIELD, out);
+	kp_buf_addc(out, '}');
+	put_logprobs_member(out, s, &s->logprobs);
+	kp_buf_reset(&s->logprobs);
+	kp_buf_lit(out, ",\"finish_reason\":null");
+	chunk_end(s, out);
+}
+
 static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf *out)
 {
 	struct state *s = state;
@@ -116,14 +142,10 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		put_logprobs(&s->logprobs, ev);
 		break;
 	case KP_EV_TEXT:
-		chunk_begin(s, ev->choice, out);
-		kp_buf_lit(out, ",\"delta\":{\"content\":\"");
-		kp_json_w_esc(out, ev->text);
-		kp_buf_lit(out, "\"}");
-		put_logprobs_member(out, s, &s->logprobs);
-		kp_buf_reset(&s->logprobs);
-		kp_buf_lit(out, ",\"finish_reason\":null");
-		chunk_end(s, out);
+	case KP_EV_REASONING:
+	case KP_EV_TOOL_START:
+	case KP_EV_TOOL_ARGUMENTS:
+		put_delta(s, ev, out);
 		break;
 	case KP_EV_FINISH:
 		chunk_begin(s, ev->choice, out);
@@ -142,11 +164,8 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 	case KP_EV_ERROR:
 		kp_put_sse_error(out, ev->error);
 		break;
+	case KP_EV_TOOL_END: /* the next one's begin, or the finish, says it */
 	case KP_EV_NONE:
-	case KP_EV_REASONING:
-	case KP_EV_TOOL_START:
-	case KP_EV_TOOL_ARGUMENTS:
-	case KP_EV_TOOL_END:
 	case KP_EV_PROMPT_LOGPROBS:
 	case KP_EV_REFUSAL:
 		break; /* no stage makes these yet */
@@ -173,17 +192,11 @@ const struct kp_encoder kp_chat_streamed = { "text/event-stream", true, streamed
 static void *whole_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
 	struct state *s = open_state(turn, "", "chat.completion", err);
-	if (!s) {
+	if (!s || open_choices(s, n_choices, err)) {
 		return NULL;
 	}
-	s->choices = kp_arena_calloc(turn->arena, n_choices, sizeof(*s->choices));
-	if (!s->choices) {
-		kp_arena_full(err, "choices");
-		return NULL;
-	}
-	s->n_choices = n_choices;
 	for (size_t i = 0; i < n_choices; i++) {
-		kp_buf_init(&s->choices[i].text, MAX_ANSWER);
+		kp_message_init(&s->choices[i].message, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].logprobs, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].finish, 8192);
 	}
@@ -197,12 +210,12 @@ static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *o
 	(void)out;
 	if (ev->kind == KP_EV_USAGE) {
 		s->usage = ev->usage;
-	} else if (ev->kind == KP_EV_TEXT) {
-		kp_buf_add(&c->text, ev->text);
 	} else if (ev->kind == KP_EV_LOGPROBS) {
 		put_logprobs(&c->logprobs, ev);
 	} else if (ev->kind == KP_EV_FINISH) {
 		kp_put_finish(&c->finish, ev);
+	} else if (c) {
+		kp_message_add(&c->message, ev);
 	}
 }
 
@@ -212,16 +225,15 @@ static void whole_end(void *state, struct kp_buf *out)
 	kp_buf_add(out, s->head);
 	for (size_t i = 0; i < s->n_choices; i++) {
 		struct choice *c = &s->choices[i];
-		kp_buf_printf(out,
-			"%s{\"index\":%zu,\"message\":{\"role\":\"assistant\",\"content\":",
+		kp_buf_printf(out, "%s{\"index\":%zu,\"message\":{\"role\":\"assistant\",",
 			i ? "," : "", i);
-		kp_json_w_str(out, kp_buf_str(&c->text));
+		out->failed |= !kp_message_write(&c->message, KP_REASONING_FIELD, false, out);
 		kp_buf_lit(out, ",\"refusal\":null}");
 		put_logprobs_member(out, s, &c->logprobs);
 		kp_buf_lit(out, ",\"finish_reason\":");
 		kp_buf_add(out, kp_buf_str(&c->finish));
 		kp_buf_addc(out, '}');
-		out->failed |= c->text.failed || c->logprobs.failed;
+		out->failed |= c->logprobs.failed;
 	}
 	kp_buf_lit(out, "],\"usage\":");
 	kp_put_usage(out, &s->usage);
@@ -233,7 +245,7 @@ static void whole_close(void *state)
 	struct state *s = state;
 	kp_buf_fini(&s->logprobs);
 	for (size_t i = 0; i < s->n_choices; i++) {
-		kp_buf_fini(&s->choices[i].text);
+		kp_message_fini(&s->choices[i].message);
 		kp_buf_fini(&s->choices[i].logprobs);
 		kp_buf_fini(&s->choices[i].finish);
 	}

@@ -73,11 +73,7 @@ static int read_parallel(struct reader *r, struct kp_err *err)
 	if (kp_json_bool(&r->j, &v, err)) {
 		return -1;
 	}
-	if (!v) {
-		kp_json_fail(&r->j, err, "false is not supported yet");
-		err->reason = "unsupported_parameter";
-		return -1;
-	}
+	r->t->chat.one_call = !v;
 	return 0;
 }
 

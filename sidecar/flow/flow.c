@@ -118,6 +118,7 @@ static void destroy(struct kp_flow *f)
 	}
 	for (size_t i = 0; i < f->n_choices; i++) {
 		kp_stop_fini(&f->choices[i].stop);
+		kp_parser_destroy(f->choices[i].parser);
 	}
 	if (f->encoder_state) {
 		f->encoder->close(f->encoder_state);

@@ -71,6 +71,8 @@ struct kp_choice {
 	struct kp_explain_trace trace;
 	struct kp_detok detok;
 	struct kp_stop stop;
+	struct kp_parser *parser; /* NULL: all is text */
+	bool has_shown;           /* flow/parse.c */
 	uint32_t n_tokens;
 	uint32_t n_chars; /* of visible text, for text_offset */
 	bool is_open, is_done;
@@ -89,6 +91,7 @@ struct kp_flow {
 	const struct kp_model *model;
 	struct kp_model_revision *revision;
 	const struct kp_stop_set *stops;
+	struct kp_tool_offer offer; /* of the choices' parsers */
 	struct kp_flow_prompt *prompts;
 	size_t n_prompts;
 	struct kp_choice *choices; /* those of prompt 0 first */
@@ -103,7 +106,7 @@ struct kp_flow {
 	int64_t prompt_ns;     /* that rendering and tokenizing took */
 	int64_t render_ns;     /* of that, rendering; 0: nothing was rendered */
 	bool render_failed;
-	uint32_t completion_tokens;
+	uint32_t completion_tokens, reasoning_tokens;
 	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;
 	kp_str request_id; /* the client's x-request-id, or turn.id: for the answer's header and the

@@ -1,10 +1,10 @@
-/* DESIGN: engine output to events: ids -> bytes (detokenizer) -> stop strings -> events -> the
+/* DESIGN: engine output to events: ids -> bytes (detokenizer) -> stop strings (of a chat: parser, then stop strings, parse.c) -> events -> the
    encoder's bytes, all appended to the loop's scratch buffer and handed to the stream once per
    engine message; the stream sends what gathered in this iteration of the loop in one go. A choice
    that is done takes nothing more; when all choices of a generation are done before the engine ends
    (a stop string matched), its call is cancelled. Back-pressure: above the stream's high-water mark
    the engine calls are paused until it is writable again. */
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/output.h"
 
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -84,19 +84,20 @@ static void finish_choice(struct kp_choice *c, const struct kp_engine_delta *d)
 		ev.finish.has_stop_id = true;
 		ev.finish.stop_id = d->matched_id;
 	}
+	ev.finish.tool_calls =
+		c->parser && kp_parser_n_calls(c->parser) && ev.finish.reason == KP_FINISH_STOP;
 	c->is_done = true;
 	kp_flow_emit(c->flow, &ev);
 }
 
-/* Log-probabilities of the first n of the delta's tokens. */
-static int emit_logprobs(
-	struct kp_choice *c, const struct kp_engine_delta *d, size_t n, struct kp_err *err)
+int kp_flow_emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, size_t from,
+	size_t n, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
 	const struct kp_tokenizer *t = f->revision->text->tokenizer;
 	size_t total = n, chars = c->n_chars;
 	for (size_t i = 0; i < n; i++) {
-		total += d->logprobs[i].n_top;
+		total += d->logprobs[from + i].n_top;
 	}
 	struct kp_event_logprob *items = kp_try_malloc(total * sizeof(*items)), *tops = items + n;
 	if (!items) {
@@ -104,7 +105,7 @@ static int emit_logprobs(
 			err, KP_RESOURCE_EXHAUSTED, "out of memory for log-probabilities");
 	}
 	for (size_t i = 0; i < n; i++) {
-		const struct kp_token_logprob *p = &d->logprobs[i];
+		const struct kp_token_logprob *p = &d->logprobs[from + i];
 		uint32_t n_top = KP_MIN(p->n_top, (uint32_t)f->turn.sampling.logprobs);
 		items[i] = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->id),
 			.logprob = p->logprob,
@@ -140,7 +141,7 @@ static bool has_id(const kp_id *ids, size_t n, kp_id id)
 
 /* The token that ends a choice, a stop id of the client's or the model's own end, counts but is
  * text only when asked for, as in vLLM. Engines choose neither before min_tokens. */
-static bool is_shown(const struct kp_flow *f, kp_id id)
+bool kp_flow_is_shown(const struct kp_flow *f, kp_id id)
 {
 	const struct kp_sampling *s = &f->turn.sampling;
 	const struct kp_tokenizer_info *t = f->revision->text->info;
@@ -159,7 +160,7 @@ static void detokenize(
 	kp_buf_init(&raw, 1 << 20);
 	*ret_n = d->n_ids;
 	for (size_t i = 0; i < d->n_ids; i++) {
-		if (is_shown(f, d->ids[i]) &&
+		if (kp_flow_is_shown(f, d->ids[i]) &&
 			kp_detok_feed(&c->detok, d->ids[i], f->stops ? &raw : text, &ignored)) {
 			/* A row that pads the model's vocabulary: no text, as in the reference. */
 		}
@@ -226,7 +227,7 @@ static int emit_delta(struct kp_choice *c, const struct kp_engine_delta *d, stru
 		release_held(c, &text);
 	}
 	bool has_logprobs = f->turn.want_logprobs && d->logprobs && n_used;
-	if (has_logprobs && emit_logprobs(c, d, n_used, err)) {
+	if (has_logprobs && kp_flow_emit_logprobs(c, d, 0, n_used, err)) {
 		return -1;
 	}
 	if (text.n || has_logprobs) {
@@ -239,6 +240,17 @@ static int emit_delta(struct kp_choice *c, const struct kp_engine_delta *d, stru
 		finish_choice(c, d);
 	}
 	return kp_buf_finish(&text, "text of one engine message", err);
+}
+
+static int emit_parsed(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err)
+{
+	if (kp_flow_parse(c, d, err)) {
+		return -1;
+	}
+	if (c->stop.matched >= 0 || d->finish != KP_FINISH_NONE) {
+		finish_choice(c, d);
+	}
+	return 0;
 }
 
 void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
@@ -256,7 +268,7 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 	c->heard_ns = kp_loop_now(f->l->loop);
 	open_choice(c);
 	c->prompt->cached_tokens = KP_MAX(c->prompt->cached_tokens, d->cached_tokens);
-	if (emit_delta(c, d, &err)) {
+	if (c->parser ? emit_parsed(c, d, &err) : emit_delta(c, d, &err)) {
 		kp_flow_fail(f, &err);
 		return;
 	}
@@ -305,6 +317,7 @@ void kp_flow_complete(struct kp_flow *f)
 		ev.usage.cached_tokens += f->prompts[i].cached_tokens;
 	}
 	ev.usage.completion_tokens = f->completion_tokens;
+	ev.usage.reasoning_tokens = f->reasoning_tokens;
 	kp_flow_emit(f, &ev);
 	f->encoder->end(f->encoder_state, &f->l->scratch_buf);
 	kp_flow_flush(f);

@@ -1,6 +1,6 @@
 /* DESIGN: the stages before an engine runs. Cheap checks come first: limits, then the model, then
  * the prompt's size in bytes, and only then rendering and tokenizing. */
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/output.h"
 
 #include "base/clock.h"
 #include "sidecar/metrics.h"
@@ -257,6 +257,9 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 		c->index = (uint32_t)i;
 		kp_detok_init(&c->detok, f->revision->text->tokenizer, s->skip_special_tokens);
 		kp_stop_init(&c->stop, f->stops);
+	}
+	if (kp_flow_parsers_open(f, err)) {
+		return KP_STEP_FAIL;
 	}
 	f->encoder = f->turn.stream ? f->api->streamed : f->api->whole;
 	f->encoder_state = f->encoder->open(&f->turn, n, err);

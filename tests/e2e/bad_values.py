@@ -90,7 +90,6 @@ REFUSED_VALUES = {
     "store": True,
     "service_tier": "priority",
     "modalities": ["audio"],
-    "parallel_tool_calls": False,
     "tool_choice": "required",
     "reasoning_effort": "low",
 }

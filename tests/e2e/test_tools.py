@@ -100,18 +100,6 @@ def test_tool_choice_none_tells_of_no_tools(client, sim, qwen3):
     assert ids_sent(sim, again.id) == qwen3.chat_ids([QUESTION])
 
 
-def test_a_call_of_the_model_comes_back_as_text(start, qwen3, qwen3_path, token_file):
-    """Nothing reads it out of the text yet."""
-    text = '<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'
-    ids = qwen3.encode(text)
-    sim = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--tokens", token_file(ids))
-    gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)))
-    with openai.OpenAI(base_url=gateway.url + "/v1", api_key="none", max_retries=0, timeout=60) as c:
-        answer = c.chat.completions.create(model="m", messages=[QUESTION], tools=TOOLS, max_completion_tokens=len(ids))
-    (choice,) = answer.choices
-    assert choice.message.content == text and choice.message.tool_calls is None
-
-
 def test_the_older_function_call(gateway, sim):
     old = [
         QUESTION,
@@ -161,7 +149,6 @@ def test_what_is_wrong_is_named(client):
     named = {"type": "function", "function": {"name": "ping"}}
     refused("tool_choice", "unsupported_parameter", tools=TOOLS, tool_choice=named)
     refused("tool_choice", tool_choice="auto")
-    refused("parallel_tool_calls", "unsupported_parameter", tools=TOOLS, parallel_tool_calls=False)
     refused("reasoning_effort", "unsupported_parameter", reasoning_effort="low")
     refused("chat_template", "unsupported_parameter", extra_body={"chat_template": "x"})
 
