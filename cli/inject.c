@@ -219,6 +219,17 @@ static int print_all(struct run *r, const struct kp_yaml_stream *s, struct kp_er
 	return 0;
 }
 
+static int check_word(const char *option, const char *value, struct kp_err *err)
+{
+	bool ok = !value || value[0];
+	for (const char *p = value; ok && p && *p; p++) {
+		ok = *p > ' ' && *p < 0x7f;
+	}
+	return ok ? 0
+		  : kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: expected a name without spaces",
+			    option);
+}
+
 static struct kp_inject_settings settings_of(struct kp_cli *cli)
 {
 	struct kp_inject_settings s = kp_inject_defaults();
@@ -226,7 +237,7 @@ static struct kp_inject_settings settings_of(struct kp_cli *cli)
 		s.image = cli->image;
 	}
 	if (cli->operator_ns) {
-		kp_inject_settings_namespace(&s, cli->operator_ns, cli->arena);
+		kp_inject_settings_namespace(&s, cli->operator_ns);
 	}
 	return s;
 }
@@ -234,10 +245,14 @@ static struct kp_inject_settings settings_of(struct kp_cli *cli)
 int kp_cli_inject(struct kp_cli *cli, struct kp_err *err)
 {
 	struct run r = { .cli = cli, .settings = settings_of(cli) };
-	KP_AUTO(buf) struct kp_buf text;
+	KP_AUTO(buf) struct kp_buf text = { 0 };
 	KP_AUTO(yaml_stream) struct kp_yaml_stream s = { .n = 0 };
 	const char *name = cli->file ? cli->file : "-";
 	int status = 0;
+	if (check_word("--gateway-image", cli->image, err) ||
+		check_word("--operator-namespace", cli->operator_ns, err)) {
+		return -1;
+	}
 	if (kp_cli_input(cli, &text, err) ||
 		kp_doc_yaml(kp_buf_str(&text), name, &limits, &s, err)) {
 		err->code = err->code == KP_INVALID_ARGUMENT ? KP_FAILED_PRECONDITION : err->code;

@@ -274,6 +274,9 @@ static int start_https(struct kp_operator *o, struct kp_err *err)
 	if (!c->https_listen) {
 		return 0;
 	}
+	if (opts.ns) {
+		kp_inject_settings_namespace(&opts.inject, opts.ns);
+	}
 	opts.inject.image = c->gateway_image ? c->gateway_image : opts.inject.image;
 	opts.keys = o->keys = kp_rpc_keys_create();
 	if (kp_https_start(&opts, &o->https, err)) {

@@ -2,12 +2,14 @@
 
    Resources: requests always, since a container without them would take a Guaranteed pod its class, and the engine its pinned cores; in such a
    pod the limits are the requests. What the gateway may hold in memory follows from its limit, the number of its threads from its cores. */
+#include "base/version.h"
 #include "inject/internal.h"
 
 #include <stdio.h>
 
 #define SECRETS "/var/run/secrets/kelpie.dev"
 #define STATE   "/var/run/kelpie"
+#define API     "/var/run/secrets/kubernetes.io/serviceaccount"
 #define CPU     "500m"
 #define MEMORY  "512Mi"
 #define LIMIT   "2Gi" /* of memory */
@@ -215,8 +217,9 @@ static json_t *security(const json_t *spec)
 
 static json_t *mounts(const struct kp_inject_place *place)
 {
-	json_t *list = json_pack("[{s:s, s:s, s:b}, {s:s, s:s}]", "name", "kelpie-identity",
-		"mountPath", SECRETS, "readOnly", 1, "name", "kelpie-state", "mountPath", STATE);
+	json_t *list = json_pack("[{s:s, s:s, s:b}, {s:s, s:s}, {s:s, s:s, s:b}]", "name",
+		"kelpie-identity", "mountPath", SECRETS, "readOnly", 1, "name", "kelpie-state",
+		"mountPath", STATE, "name", "kelpie-nothing", "mountPath", API, "readOnly", 1);
 	if (place->shm_volume) {
 		json_t *m =
 			json_pack("{s:s, s:s}", "name", place->shm_volume, "mountPath", "/dev/shm");
@@ -235,9 +238,13 @@ json_t *kp_inject_gateway(const struct kp_inject_place *place, const struct kp_i
 	struct amounts cpu, memory;
 	json_t *r = resources(w, is_guaranteed(place->spec), &cpu, &memory, a);
 	kp_str admin = kp_arena_printf(a, "127.0.0.1:%d", w->admin_port);
+	const char *image = settings->image
+				    ? settings->image
+				    : kp_arena_strz(a, kp_arena_printf(a, "kelpie.dev/sidecar:%s",
+							       kp_version()));
 	json_t *c = json_pack("{s:s, s:s, s:s, s:s, s:[s]}", "name", KP_INJECT_CONTAINER, "image",
-		settings->image, "imagePullPolicy", "IfNotPresent", "restartPolicy", "Always",
-		"command", "kelpie-sidecar");
+		image, "imagePullPolicy", "IfNotPresent", "restartPolicy", "Always", "command",
+		"kelpie-sidecar");
 	KP_BUG_ON(!c);
 	kp_put(c, "args", arguments(w, settings, cpu, memory, a));
 	kp_put(c, "env", environment());
@@ -263,8 +270,8 @@ json_t *kp_inject_identity_volume(void)
 		"kelpie-ca", "items", "key", "ca.crt", "path", "ca/ca.crt");
 }
 
-json_t *kp_inject_state_volume(void)
+json_t *kp_inject_memory_volume(const char *name, const char *size)
 {
-	return json_pack("{s:s, s:{s:s, s:s}}", "name", "kelpie-state", "emptyDir", "medium",
-		"Memory", "sizeLimit", "256Mi");
+	return json_pack("{s:s, s:{s:s, s:s}}", "name", name, "emptyDir", "medium", "Memory",
+		"sizeLimit", size);
 }

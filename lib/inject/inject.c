@@ -22,21 +22,15 @@ struct work {
 
 struct kp_inject_settings kp_inject_defaults(void)
 {
-	static char image[80];
-	if (!image[0]) {
-		snprintf(image, sizeof(image), "kelpie.dev/sidecar:%s", kp_version());
-	}
-	return (struct kp_inject_settings){ .image = image,
-		.control = "kelpie-operator.kelpie-system.svc:9090",
-		.bootstrap = "https://kelpie-operator.kelpie-system.svc:443",
-		.version = kp_version() };
+	struct kp_inject_settings s = { .version = kp_version() };
+	kp_inject_settings_namespace(&s, "kelpie-system");
+	return s;
 }
 
-void kp_inject_settings_namespace(struct kp_inject_settings *s, const char *ns, struct kp_arena *a)
+void kp_inject_settings_namespace(struct kp_inject_settings *s, const char *ns)
 {
-	s->control = kp_arena_strz(a, kp_arena_printf(a, "kelpie-operator.%.63s.svc:9090", ns));
-	s->bootstrap =
-		kp_arena_strz(a, kp_arena_printf(a, "https://kelpie-operator.%.63s.svc:443", ns));
+	snprintf(s->control, sizeof(s->control), "kelpie-operator.%.63s.svc:9090", ns);
+	snprintf(s->bootstrap, sizeof(s->bootstrap), "https://kelpie-operator.%.63s.svc:443", ns);
 }
 
 kp_str kp_inject_engine_name(const json_t *pod)
@@ -127,7 +121,8 @@ static int check_cluster(const struct work *k, struct kp_err *err)
 /* Names of ours in a pod that was never injected. */
 static int check_names(const struct work *k, struct kp_err *err)
 {
-	static const char *const volumes[] = { "kelpie-identity", "kelpie-state", "kelpie-shm" };
+	static const char *const volumes[] = { "kelpie-identity", "kelpie-state", "kelpie-nothing",
+		"kelpie-shm" };
 	const json_t *done =
 		json_object_get(json_object_get(k->meta, "annotations"), KP_INJECT_DONE);
 	if (kp_find_by(containers_of(k->spec, false), "name", KP_S(KP_INJECT_CONTAINER)) >= 0 ||
@@ -387,18 +382,29 @@ static void share_memory(struct work *k, struct kp_inject_place *place)
 	place->shm_volume = "kelpie-shm";
 }
 
+/* Where an API server would mount the pod's token of the API there stands something already: nothing. The gateway asks the API for nothing. */
+static const struct {
+	const char *name, *size;
+} memory_volumes[] = { { "kelpie-state", "256Mi" }, { "kelpie-nothing", "1Mi" } };
+
 static void put_gateway(struct work *k)
 {
 	struct kp_inject_place place = { .spec = k->spec, .pool = k->facts->pool };
+	json_t *volumes = json_object_get(k->spec, "volumes");
 	share_memory(k, &place);
 	if (k->w.is_node) {
 		drop(json_object_get(k->spec, "initContainers"), "name", KP_INJECT_CONTAINER);
-		drop(json_object_get(k->spec, "volumes"), "name", "kelpie-identity");
-		drop(json_object_get(k->spec, "volumes"), "name", "kelpie-state");
+		drop(volumes, "name", "kelpie-identity");
+		for (size_t i = 0; i < KP_LEN(memory_volumes); i++) {
+			drop(volumes, "name", memory_volumes[i].name);
+		}
 		return;
 	}
 	put_named(k, "volumes", kp_inject_identity_volume());
-	put_named(k, "volumes", kp_inject_state_volume());
+	for (size_t i = 0; i < KP_LEN(memory_volumes); i++) {
+		put_named(k, "volumes",
+			kp_inject_memory_volume(memory_volumes[i].name, memory_volumes[i].size));
+	}
 	put_named(k, "initContainers", kp_inject_gateway(&place, &k->w, k->settings, k->a));
 }
 

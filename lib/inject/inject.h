@@ -25,16 +25,16 @@ enum {
 };
 
 struct kp_inject_settings {
-	const char *image;         /* of the gateway */
-	const char *control;       /* "kelpie-operator.kelpie-system.svc:9090" */
-	const char *bootstrap;     /* "https://kelpie-operator.kelpie-system.svc:443" */
+	const char *image;         /* of the gateway; NULL: kelpie.dev/sidecar of this version */
+	char control[112];         /* "kelpie-operator.kelpie-system.svc:9090" */
+	char bootstrap[112];       /* "https://kelpie-operator.kelpie-system.svc:443" */
 	const char *version;       /* what the annotation says */
 	unsigned kubernetes_minor; /* 34 of 1.34; 0: not known */
 };
 /* This version's image and the names of the operator's Service in `kelpie-system`. */
 struct kp_inject_settings kp_inject_defaults(void);
 /* The operator's Service in another namespace. */
-void kp_inject_settings_namespace(struct kp_inject_settings *s, const char *ns, struct kp_arena *a);
+void kp_inject_settings_namespace(struct kp_inject_settings *s, const char *ns);
 
 /* What is known of the engine that a pod names. All borrowed, for the time of the call. */
 struct kp_inject_engine {

@@ -38,9 +38,10 @@ struct kp_inject_place {
 };
 json_t *kp_inject_gateway(const struct kp_inject_place *place, const struct kp_inject_wishes *w,
 	const struct kp_inject_settings *settings, struct kp_arena *a);
-/* The volume of the token and the CA, and that of the state. */
+/* The volume of the token and the CA. */
 json_t *kp_inject_identity_volume(void);
-json_t *kp_inject_state_volume(void);
+/* One in memory: cluster autoscalers take others for a reason to keep the node. */
+json_t *kp_inject_memory_volume(const char *name, const char *size);
 
 /* --- the engine's end (hook.c) --- */
 

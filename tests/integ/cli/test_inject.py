@@ -110,6 +110,8 @@ def test_manifests_that_make_no_sense():
     assert "no such file" in fails(3, "inject", "-f", "/nowhere.yaml").lower()
     assert "unknown format `wide`: yaml or json" in fails(2, "inject", "-o", "wide")
     assert "has no option `--server`" in fails(2, "inject", "--server", "x")
+    assert "`--gateway-image`: expected a name" in fails(2, "inject", "--gateway-image", "a b")
+    assert "`--operator-namespace`: expected a name" in fails(2, "inject", "--operator-namespace", "\udcff")
     assert "what is `x`?" in fails(2, "inject", "x")
     assert "has no option `--gateway-image`" in fails(2, "status", "--gateway-image", "x")
 

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 import rig
@@ -25,10 +26,10 @@ PATHS = {  # kind -> (API, plural, where its pod template is)
 }
 
 
-def inject(text, known=()):
-    """known: engines and pools that are known besides."""
+def inject(text, known=(), *words):
+    """known: engines and pools that are known besides; words: options."""
     text = b"\n---\n".join([*(json.dumps(o).encode() for o in known), text])
-    done = subprocess.run([BUILD / "bin/kubectl-kelpie", "inject", "-o", "json"], input=text, capture_output=True, check=True, timeout=60)
+    done = subprocess.run([BUILD / "bin/kubectl-kelpie", "inject", "-o", "json", *words], input=text, capture_output=True, check=True, timeout=60)
     made = json.loads(done.stdout)
     return (made["items"] if made["kind"] == "List" else [made])[len(known) :]
 
@@ -151,3 +152,125 @@ def test_odd_pods(cluster, levels, spec, want):
     assert bool(stored) == (want is None), why
     if stored is None:
         assert "priority" in why
+
+
+# --- through the operator's webhook -------------------------------------------------------------------------------------
+
+sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
+from trust_rig import WEBHOOKS, Operator, bundle, ca_bundle, secret, webhook  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def hooked(cluster, levels, crds_once):
+    """An operator whose webhook looks at pods, beside namespaces that the tests above use too: (operator, namespace)."""
+    for name in ("inject-system", "inject-hooked"):
+        cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    operator = Operator(cluster.admin, "--gateway-image", "example.com/gateway:1", namespace="inject-system")
+    rig.wait_until(lambda: secret(cluster, "inject-system"), "the Secret")
+    webhook(cluster, f"https://127.0.0.1:{operator.https}/inject")
+    rig.wait_until(lambda: ca_bundle(cluster), "the webhook's bundle")
+    probe = {"metadata": {"name": "p", "labels": {"kelpie.dev/engine": "probe"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    path = "/api/v1/namespaces/inject-hooked/pods?dryRun=All"
+
+    def is_called():
+        try:
+            return "initContainers" in cluster.ask("POST", path, probe)["spec"]
+        except rig.Refused:
+            return False  # the API server has not seen the bundle yet
+
+    rig.wait_until(is_called, "the webhook is called")
+    yield operator, "inject-hooked"
+    cluster.ask("DELETE", f"{WEBHOOKS}/kelpie")
+    operator.stop()
+
+
+@pytest.fixture(scope="module")
+def crds_once(cluster):
+    for file in sorted((rig.ROOT / "crds").glob("*.yaml")):
+        subprocess.run([rig.BINARIES / "kubectl", "--kubeconfig", cluster.admin, "apply", "--server-side", "-f", file], check=True, stdout=sys.stderr)
+    words = ["wait", "--for=condition=Established", "--timeout=20s", "crd", "--all"]
+    subprocess.run([rig.BINARIES / "kubectl", "--kubeconfig", cluster.admin, *words], check=True, stdout=sys.stderr)
+
+
+def create(cluster, ns, pod):
+    pod = copy.deepcopy(pod)
+    pod["metadata"]["namespace"] = ns
+    return cluster.ask("POST", f"/api/v1/namespaces/{ns}/pods?dryRun=All&fieldValidation=Strict", pod)
+
+
+def without_chance(pod):
+    """What two creations of the same differ in."""
+    for name in ("uid", "creationTimestamp", "managedFields"):
+        pod["metadata"].pop(name, None)
+    return pod
+
+
+GROUPS = {"InferencePool": "inference.networking.k8s.io/v1", "InferenceEngine": "kelpie.dev/v1alpha1"}
+
+
+def test_the_webhook_and_the_command_line_make_the_same_pod(cluster, hooked):
+    operator, ns = hooked
+    words = ("--gateway-image", "example.com/gateway:1", "--operator-namespace", "inject-system")
+    asked = 0
+    for manifest in MANIFESTS:
+        objects = as_json(manifest)
+        known = [o for o in objects if o["kind"] in GROUPS]
+        for o in known:
+            o["metadata"]["namespace"] = ns
+            cluster.ask("POST", f"/apis/{GROUPS[o['kind']]}/namespaces/{ns}/{o['kind'].lower()}s", o)
+        if known:
+            names = {o["metadata"]["name"] for o in known if o["kind"] == "InferenceEngine"}
+            told = lambda: {e["name"] for e in operator.told()["engines"] if e["namespace"] == ns}
+            rig.wait_until(lambda: names <= told(), "the operator knows the engine")
+        for was in workloads(objects):
+            pod = pod_of(was)
+            pod["metadata"]["namespace"] = ns
+            pod["spec"]["automountServiceAccountToken"] = False  # its volume's name is made by chance
+            here = inject(json.dumps(pod).encode(), known, *words)[0]
+            through = without_chance(create(cluster, ns, pod))
+            # The one made here goes through the webhook too, and comes out unchanged.
+            assert through == without_chance(create(cluster, ns, here)), manifest
+            # Where no webhook is asked it is stored as it is.
+            for p in (here, through):
+                p["metadata"]["labels"] = {"was": "asked", **p["metadata"]["labels"]}
+                del p["metadata"]["labels"]["kelpie.dev/engine"]
+            assert through == without_chance(create(cluster, ns, here)), manifest
+            asked += 1
+    assert asked == len([w for m in MANIFESTS for w in workloads(as_json(m))]) > 12
+    assert operator.metric("kelpie_operator_injections_total", verdict="unchanged") >= asked
+    assert operator.metric("kelpie_operator_injections_total", verdict="injected") >= asked
+    assert operator.metric("kelpie_operator_injections_total", verdict="bad") == 0
+
+
+def test_the_webhook_says_why(cluster, hooked):
+    operator, ns = hooked
+    container = {"name": "e", "image": "e", "lifecycle": {"preStop": {"exec": {"command": ["drain"]}}}}
+    pod = {"metadata": {"name": "p", "labels": {"kelpie.dev/engine": "none"}}, "spec": {"containers": [container]}}
+    words = ["--kubeconfig", cluster.admin, "-n", ns, "create", "--dry-run=server", "-f", "-"]
+    run = lambda p: subprocess.run([rig.BINARIES / "kubectl", *words], input=json.dumps({"apiVersion": "v1", "kind": "Pod", **p}), capture_output=True, text=True)
+    done = run(pod)
+    assert done.returncode == 0
+    assert "Warning: kelpie: none: there is no InferenceEngine `none` yet: injected with defaults" in done.stderr
+    assert "Warning: kelpie: none: container `e` has a preStop of its own" in done.stderr
+    done = run({**pod, "metadata": {**pod["metadata"], "annotations": {"kelpie.dev/drain-seconds": "-1"}}})
+    assert done.returncode == 1
+    assert "kelpie: annotation `kelpie.dev/drain-seconds`: expected a number of seconds from 0 to 86400, got `-1`" in done.stderr
+
+
+def test_the_gateway_gets_no_token_of_the_api(cluster, hooked):
+    """Though an API server gives it to every container, also to those that a webhook adds."""
+    _, ns = hooked
+    pod = {"metadata": {"name": "p", "labels": {"kelpie.dev/engine": "none"}}, "spec": {"containers": [{"name": "e", "image": "e"}]}}
+    made = create(cluster, ns, pod)["spec"]
+    at = lambda c: [m["name"] for m in c["volumeMounts"] if m["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"]
+    assert at(made["containers"][0])[0].startswith("kube-api-access-")
+    assert at(made["initContainers"][0]) == ["kelpie-nothing"]
+
+
+def test_garbage_at_the_webhook(cluster, hooked):
+    operator, _ = hooked
+    ca = bundle(cluster, "inject-system")
+    for body in (b"", b"x", b"{}", b"[" * 100000, b"\xff" * 1000, b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":7}'):
+        status, text = operator.call("POST", "/inject", ca, body)
+        assert status in (400, 413) and "error" in json.loads(text), body[:20]
+    assert operator.metric("kelpie_operator_injections_total", verdict="bad") == 6

@@ -203,9 +203,9 @@ static void shared_memory(void **state)
 	for (size_t i = 0; i < KP_LEN(table); i++) {
 		json_t *pod = inject(table[i].pod);
 		const json_t *mounts = kp_doc_at(gateway_of(pod), "volumeMounts");
-		assert_int_equal(json_array_size(mounts), table[i].mount ? 3 : 2);
+		assert_int_equal(json_array_size(mounts), table[i].mount ? 4 : 3);
 		if (table[i].mount) {
-			is(json_array_get(mounts, 2), table[i].mount);
+			is(json_array_get(mounts, 3), table[i].mount);
 		}
 		const json_t *v = named(kp_doc_at(pod, "spec.volumes"), "kelpie-shm");
 		assert_int_equal(!!v, !!table[i].volume);
