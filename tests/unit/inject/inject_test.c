@@ -6,13 +6,16 @@ static void path_is(const json_t *pod, const char *path, const char *want)
 	is(kp_doc_at(pod, path), want);
 }
 
+#define MIRROR                                                                                           \
+	"metadata: {labels: {kelpie.dev/engine: demo}, annotations: {kubernetes.io/config.mirror: x}}\n" \
+	"spec: {containers: []}"
+
 static void opting_in(void **state)
 {
 	(void)state;
 	static const char *const others[] = { "metadata: {name: p}\nspec: {containers: []}",
 		"metadata: {labels: {app: x}, annotations: {kelpie.dev/engine: demo}}\nspec: 7",
-		"metadata: {labels: {kelpie.dev/engine: demo}, annotations: {kubernetes.io/config.mirror: x}}\n"
-		"spec: {containers: []}" };
+		MIRROR };
 	for (size_t i = 0; i < KP_LEN(others); i++) {
 		json_t *pod = yaml(others[i]), *made = inject(others[i]);
 		assert_true(json_equal(pod, made));
