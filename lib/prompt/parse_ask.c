@@ -250,7 +250,7 @@ static int run(const struct kp_parse_ask *ask, const struct request *r, struct k
 {
 	struct kp_parsers parsers;
 	struct kp_tool_offer offer;
-	size_t *splits, length = r->ids.type ? r->ids.n : r->text.n;
+	size_t *splits = NULL, length = r->ids.type ? r->ids.n : r->text.n;
 	if (r->ids.type && !model) {
 		return kp_err_param(
 			err, "token_ids", "`token_ids`: needs a `model` with a tokenizer");
