@@ -1,6 +1,7 @@
 """The operator as an authority, beside a real API server: its Secret, who is told, the certificates that gateways get by their pods' tokens."""
 
 import concurrent.futures
+import faulthandler
 import json
 import re
 import ssl
@@ -403,6 +404,7 @@ def test_row_20_rotation_under_constant_creation(cluster, run, system, other, tm
 @pytest.mark.slow
 def test_row_20_rotation_long(cluster, run, system, other, tmp_path):
     """Every 30 s for 5 minutes."""
+    faulthandler.cancel_dump_traceback_later()  # it takes longer than tests may
     creation, authorities = rotate(cluster, run, system, other, tmp_path, 300, 30, 10, 60, 1)
     print(f"{creation.n} pods made, none failed, the slowest {creation.longest:.3f} s; {authorities} authorities")
     assert authorities >= 10 and creation.n >= 1000
