@@ -34,6 +34,9 @@ static void on_show(struct kp_timer *t)
 	kp_operator_publish(o, s);
 	kp_status_listener_publish(o->listener, s);
 	o->next_show_ns = begin + KP_MAX(SHOW_INTERVAL_NS, (kp_now_ns() - begin) * SHOW_PART);
+	if (o->https && !kp_https_is_ready(o->https)) { /* nobody tells: look again */
+		kp_timer_start(o->loop, &o->show, o->next_show_ns, on_show);
+	}
 }
 
 static void show(void *ctx)

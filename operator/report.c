@@ -603,6 +603,8 @@ struct kp_status *kp_operator_report(struct kp_operator *o)
 		       : !o->plan   ? KP_S("there is no plan yet")
 		       : o->cluster && !kp_cluster_is_synced(o->cluster)
 			       ? KP_S("the objects of the cluster are not known yet")
+		       : o->https && !kp_https_is_ready(o->https)
+			       ? KP_S("the webhook and its certificate are not ready yet")
 		       : o->plan_error.code != 0 ? copy(&r, kp_str_c(o->plan_error.msg))
 						 : KP_S("");
 	add_manifests(&r);

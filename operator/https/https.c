@@ -8,7 +8,6 @@
 #include "net/tls.h"
 #include "operator/trust/authority.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum {
@@ -69,9 +68,10 @@ static void on_livez(struct kp_https_call *c)
 
 static void on_readyz(struct kp_https_call *c)
 {
-	bool is_ready = kp_trust_is_ready(c->h->trust);
+	bool is_ready = kp_https_is_ready(c->h);
 	kp_https_reply(c, is_ready ? 200 : 503, "text/plain; charset=utf-8",
-		is_ready ? KP_S("ok\n") : KP_S("not ready: there is no authority yet\n"));
+		is_ready ? KP_S("ok\n")
+			 : KP_S("not ready: the authority, engines or pools are not known yet\n"));
 }
 
 static const struct kp_https_route routes[] = {
@@ -197,9 +197,22 @@ static void on_keys(void *ctx, const struct kp_trust_keys *keys)
 			kp_f_err(&err));
 	} else {
 		kp_http_server_set_tls(h->server, tls);
+		kp_https_look_ready(h);
 		kp_log(KP_LOG_INFO, "certificate of the listeners loaded");
 	}
 	kp_tls_unref(tls);
+}
+
+void kp_https_look_ready(struct kp_https *h)
+{
+	if (h->trust && kp_trust_is_ready(h->trust) && kp_https_objects_are_listed(h->objects)) {
+		atomic_store(&h->is_ready, true);
+	}
+}
+
+bool kp_https_is_ready(const struct kp_https *h)
+{
+	return atomic_load(&h->is_ready);
 }
 
 /* An authority that nobody believes, for the time until the Secret is known. */
@@ -272,7 +285,7 @@ static void start_parts(struct kp_https *h)
 		.changed = on_keys,
 		.ctx = h };
 	h->trust = kp_trust_create(h->loop, &trust);
-	h->objects = kp_https_objects_create(h->kube, o->namespaces);
+	h->objects = kp_https_objects_create(h);
 	kp_quota_init(&h->of_address, ADDRESS_BURST, ADDRESS_EVERY_NS);
 	kp_quota_init(&h->of_pod, POD_BURST, POD_EVERY_NS);
 	h->refused = kp_metrics_counter(o->metrics, "kelpie_operator_certificates_refused_total",
@@ -344,7 +357,7 @@ static void on_stop(struct kp_msg *msg)
 	struct order *o = KP_CONTAINER(msg, struct order, msg);
 	struct kp_https *h = o->h;
 	kp_mem_free(o);
-	kp_https_objects_destroy(h->objects);
+	kp_https_objects_destroy(kp_steal(h->objects));
 	kp_trust_destroy(kp_steal(h->trust));
 	if (h->server) { /* its calls are cancelled before the client goes */
 		kp_http_server_destroy(h->server, on_gone, h->loop);

@@ -3,7 +3,7 @@
      POST /inject        AdmissionReview in and out (inject/review.h): the webhook
      POST /certificates  a PEM certificate request, and the pod's token as bearer: a certificate for a gateway
      GET  /livez         the process answers
-     GET  /readyz        ok once there is a certificate that others believe
+     GET  /readyz        ok once there is a certificate that others believe, and engines and pools were listed
 
    It has a thread of its own, with a loop and a client of the API server of its own, and there is everything that it needs: the
    authority (trust/trust.h) and what it knows of engines and pools. So a pod's creation never waits for a plan that the operator's
@@ -41,6 +41,8 @@ struct kp_https_opts {
 int kp_https_start(
 	const struct kp_https_opts *opts, struct kp_https **ret, struct kp_err *err) KP_MUST_USE;
 int kp_https_port(const struct kp_https *h);
+/* Any thread: there is a certificate that others believe, and engines and pools were listed. Stays true. */
+bool kp_https_is_ready(const struct kp_https *h);
 /* Any thread: whether this replica writes what certificates need. */
 void kp_https_lead(struct kp_https *h, bool is_leading);
 void kp_https_stop(struct kp_https *h); /* joins the thread; NULL is fine */

@@ -8,6 +8,9 @@
 #include "operator/trust/quota.h"
 #include "obs/log.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 struct kp_https_objects;
 struct kp_https_call;
 
@@ -16,6 +19,7 @@ struct kp_https {
 	struct kp_loop *loop;
 	pthread_t thread;
 	bool is_started;
+	atomic_bool is_ready; /* for /readyz of the operator */
 	struct kp_kube_config *config;
 	struct kp_kube *kube;
 	struct kp_trust *trust;
@@ -48,6 +52,7 @@ struct kp_https_call {
 };
 void kp_https_reply(struct kp_https_call *c, int status, const char *type, kp_str body);
 void kp_https_fail(struct kp_https_call *c, const struct kp_err *err);
+void kp_https_look_ready(struct kp_https *h);
 
 /* certificates.c */
 void kp_https_certificates(struct kp_https_call *c);
@@ -56,9 +61,9 @@ void kp_https_certificates_closed(struct kp_https_call *c);
 int kp_https_certificates_begin(struct kp_https_call *c, struct kp_err *err) KP_MUST_USE;
 
 /* objects.c: engines and pools, for the webhook */
-struct kp_https_objects *kp_https_objects_create(
-	struct kp_kube *kube, const struct kp_strings *namespaces);
-void kp_https_objects_destroy(struct kp_https_objects *o); /* NULL is fine */
+struct kp_https_objects *kp_https_objects_create(struct kp_https *h);
+bool kp_https_objects_are_listed(const struct kp_https_objects *o); /* NULL: no */
+void kp_https_objects_destroy(struct kp_https_objects *o);          /* NULL is fine */
 void kp_https_inject(struct kp_https_call *c);
 
 #endif

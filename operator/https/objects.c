@@ -15,6 +15,7 @@ static const struct kp_kube_kind kind_pool = { "inference.networking.k8s.io", "v
 					 "InferenceEngine", false };
 
 struct kp_https_objects {
+	struct kp_https *h;
 	size_t n;
 	struct {
 		struct kp_kube_store *pools, *engines;
@@ -29,24 +30,42 @@ static void on_changed(void *ctx, const json_t *before, const json_t *now)
 }
 static void on_synced(void *ctx)
 {
-	(void)ctx;
+	struct kp_https_objects *o = ctx;
+	kp_https_look_ready(o->h);
 }
 
-struct kp_https_objects *kp_https_objects_create(
-	struct kp_kube *kube, const struct kp_strings *namespaces)
+/* A kind that the server does not have has no objects. */
+static bool is_listed(const struct kp_kube_store *s)
 {
-	static const struct kp_kube_store_ops ops = { on_changed, on_synced, NULL };
+	const struct kp_kube_store_state *st = kp_kube_store_state(s);
+	return st->is_synced || st->err.code == KP_NOT_FOUND;
+}
+
+bool kp_https_objects_are_listed(const struct kp_https_objects *o)
+{
+	bool are = o;
+	for (size_t i = 0; are && i < o->n; i++) {
+		are = is_listed(o->watched[i].pools) && is_listed(o->watched[i].engines);
+	}
+	return are;
+}
+
+struct kp_https_objects *kp_https_objects_create(struct kp_https *h)
+{
+	static const struct kp_kube_store_ops ops = { on_changed, on_synced, on_synced };
+	const struct kp_strings *namespaces = h->opts.namespaces;
 	size_t n = KP_MAX(namespaces->n, (size_t)1);
 	struct kp_https_objects *o = kp_xcalloc(1, sizeof(*o) + n * sizeof(o->watched[0]));
+	o->h = h;
 	o->n = n;
 	for (size_t i = 0; i < n; i++) {
 		struct kp_kube_store_opts opts = {
-			.ns = kp_str_c(namespaces->n ? namespaces->p[i] : ""), .ops = &ops
+			.ns = kp_str_c(namespaces->n ? namespaces->p[i] : ""), .ops = &ops, .ctx = o
 		};
 		opts.kind = &kind_pool;
-		o->watched[i].pools = kp_kube_store_create(kube, &opts);
+		o->watched[i].pools = kp_kube_store_create(h->kube, &opts);
 		opts.kind = &kind_engine;
-		o->watched[i].engines = kp_kube_store_create(kube, &opts);
+		o->watched[i].engines = kp_kube_store_create(h->kube, &opts);
 	}
 	return o;
 }
@@ -127,9 +146,17 @@ void kp_https_inject(struct kp_https_call *c)
 {
 	struct kp_https *h = c->h;
 	KP_AUTO(arena) struct kp_arena *arena = kp_arena_create(ARENA_MAX);
-	KP_AUTO(buf) struct kp_buf out;
+	KP_AUTO(buf) struct kp_buf out = { 0 };
 	struct finding f = { h->objects, arena, json_array() };
 	int64_t begin = kp_now_ns();
+	struct kp_err err;
+	if (!kp_https_objects_are_listed(
+		    h->objects)) { /* else a pod would be made for an engine that is unknown */
+		kp_err_set(&err, KP_UNAVAILABLE, "engines and pools are not listed yet");
+		kp_https_fail(c, &err);
+		json_decref(f.kept);
+		return;
+	}
 	kp_buf_init(&out, KP_REVIEW_MAX_ANSWER);
 	struct kp_review r =
 		kp_inject_review(kp_buf_str(&c->body), &h->opts.inject, find, &f, &out);
