@@ -95,7 +95,9 @@ static void on_replan(struct kp_timer *t)
 	}
 	if (o->is_moved && o->apply && world && kp_operator_leads(o)) {
 		o->is_moved = false;
-		kp_apply_objects(o->apply, kp_actions_make(world));
+		struct kp_inject_settings gateway = kp_inject_defaults();
+		gateway.image = o->config.gateway_image ? o->config.gateway_image : gateway.image;
+		kp_apply_objects(o->apply, kp_actions_make(world, &gateway));
 	}
 	kp_service_publish(o->service, plan);
 	show(o);

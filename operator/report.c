@@ -298,21 +298,32 @@ static void say(struct kp_condition *c, const char *type, bool is_true, const ch
 	va_end(ap);
 }
 
+static const struct kp_err *write_problem(
+	const struct reporter *r, const struct kp_world_engine *e)
+{
+	const struct kp_err *err = &r->none;
+	if (r->o->apply && e->spec->has_template) {
+		err = kp_apply_problem(r->o->apply, "Deployment", e->ns, e->name);
+	}
+	if (r->o->apply && err->code == KP_OK &&
+		e->spec->gateway.mode == KP_INFERENCE_ENGINE_GATEWAY_MODE_NODE) {
+		err = kp_apply_problem(r->o->apply, "DaemonSet", e->ns, KP_S(KP_NODE_GATEWAYS));
+	}
+	return err;
+}
+
 /* What is true of its pods, its Deployment and their gateways: the first things that keep it from serving go into the facts,
    before the rest is decided. */
 static struct kp_engine_pods *add_pods(struct reporter *r, const struct kp_world_engine *e,
 	struct kp_engine_facts *f, struct kp_condition *workload)
 {
 	struct kp_engine_pods *p = list(r, 1, sizeof(*p));
-	const struct kp_err *err =
-		r->o->apply && e->spec->has_template
-			? kp_apply_problem(r->o->apply, "Deployment", e->ns, e->name)
-			: &r->none;
+	const struct kp_err *err = write_problem(r, e);
 	kp_engine_pods(kp_cluster_world(r->o->cluster), e, r->arena, p);
 	say(workload, "WorkloadApplied", err->code == KP_OK, "Applied", kp_code_reason(err->code),
 		"%s",
 		err->code != KP_OK      ? err->msg
-		: e->spec->has_template ? "its Deployment is as it shall be"
+		: e->spec->has_template ? "what is made for it is as it shall be"
 					: "somebody else's workload");
 	f->is_template = e->spec->has_template;
 	f->n_pods = p->n;

@@ -201,6 +201,70 @@ static void add_service(struct maker *m, const struct kp_world_pool *p)
 		intent);
 }
 
+/* --- node gateways --- */
+
+static bool is_on_nodes(const struct kp_world_engine *e)
+{
+	return e->spec && !e->problem.n && !e->is_ending && kp_engine_is_in_pods(e->spec) &&
+	       e->spec->gateway.mode == KP_INFERENCE_ENGINE_GATEWAY_MODE_NODE;
+}
+
+/* One for all engines of mode Node of a namespace, which own it together. */
+static void add_daemonset(struct maker *m, const struct kp_inject_settings *settings,
+	const struct kp_world_engine *first, const struct kp_world_engine *end)
+{
+	struct kp_inject_node_engine *engines =
+		kp_xcalloc((size_t)(end - first), sizeof(*engines));
+	struct kp_inject_node node = { .ns = first->ns, .engines = engines };
+	json_t *owners = json_array(), *spec = NULL;
+	struct kp_err err;
+	for (const struct kp_world_engine *e = first; e < end; e++) {
+		if (is_on_nodes(e)) {
+			const struct kp_world_pool *pool =
+				kp_world_pool(m->w, e->ns, e->spec->pool_ref.name);
+			engines[node.n_engines++] = (struct kp_inject_node_engine){
+				.facts = { e->spec, pool ? pool->spec : NULL },
+				.template = kp_doc_at(e->json, "spec.template")
+			};
+			json_array_append_new(owners, owner("kelpie.dev/v1alpha1",
+							      "InferenceEngine", e->name, e->uid,
+							      false));
+		}
+	}
+	if (node.n_engines &&
+		kp_inject_node_gateway(&node, settings, m->arena, &spec, &err) == 0) {
+		json_t *intent = json_pack("{s:s,s:s,s:o,s:o}", "apiVersion", "apps/v1", "kind",
+			"DaemonSet", "metadata",
+			meta_of(first->ns, KP_S(KP_NODE_GATEWAYS), KP_LABEL_NODE_GATEWAY,
+				first->ns, json_incref(owners)),
+			"spec", spec);
+		KP_BUG_ON(!intent);
+		add(m,
+			(struct kp_action){ .kind = &kp_kind_daemonset,
+				.ns = first->ns,
+				.name = KP_S(KP_NODE_GATEWAYS),
+				.owner_kind = "InferenceEngine",
+				.owner = KP_S(""),
+				.owner_uid = KP_S("") },
+			intent);
+	}
+	json_decref(owners);
+	kp_mem_free(engines);
+}
+
+static void add_daemonsets(struct maker *m, const struct kp_inject_settings *settings)
+{
+	const struct kp_world_engine *e = m->w->engines, *end = e + m->w->n_engines;
+	while (e < end) {
+		const struct kp_world_engine *next = e;
+		while (next < end && kp_str_eq(next->ns, e->ns)) {
+			next++;
+		}
+		add_daemonset(m, settings, e, next);
+		e = next;
+	}
+}
+
 /* --- what is not wanted --- */
 
 static bool is_wanted(const struct maker *m, const struct kp_world_owned *o)
@@ -215,7 +279,7 @@ static bool is_wanted(const struct maker *m, const struct kp_world_owned *o)
 	return false;
 }
 
-/* Of an engine that is there and does not want it. What belongs to an engine that is gone Kubernetes takes away by
+/* All its engines are there and none is of mode Node. What belongs to an engine that is gone Kubernetes takes away by
    itself; while an engine makes no sense, what it had goes on. */
 static bool is_left_over(const struct kp_world *w, const struct kp_world_owned *o)
 {
@@ -224,7 +288,8 @@ static bool is_left_over(const struct kp_world *w, const struct kp_world_owned *
 		const json_t *r = json_array_get(owners, i);
 		const struct kp_world_engine *e = kp_world_engine(w, o->ns, kp_doc_str(r, "name"));
 		if (!kp_str_eq(kp_doc_str(r, "kind"), KP_S("InferenceEngine")) || !e ||
-			!kp_str_eq(e->uid, kp_doc_str(r, "uid")) || e->problem.n || !e->spec) {
+			!kp_str_eq(e->uid, kp_doc_str(r, "uid")) || e->problem.n || !e->spec ||
+			is_on_nodes(e)) {
 			return false;
 		}
 	}
@@ -235,11 +300,9 @@ static void add_left_overs(struct maker *m)
 {
 	for (size_t i = 0; i < m->w->n_owned; i++) {
 		const struct kp_world_owned *o = &m->w->owned[i];
-		bool is_deployment = kp_str_eq(kp_str_c(o->kind), KP_S("Deployment"));
-		if ((is_deployment || kp_str_eq(kp_str_c(o->kind), KP_S("DaemonSet"))) &&
-			!is_wanted(m, o) && is_left_over(m->w, o)) {
-			const struct kp_action one = { .kind = is_deployment ? &kp_kind_deployment
-									     : &kp_kind_daemonset,
+		if (kp_str_eq(kp_str_c(o->kind), KP_S("DaemonSet")) && !is_wanted(m, o) &&
+			is_left_over(m->w, o)) {
+			const struct kp_action one = { .kind = &kp_kind_daemonset,
 				.ns = o->ns,
 				.name = o->name,
 				.uid = o->uid,
@@ -274,7 +337,8 @@ static void copy_texts(struct maker *m)
 	}
 }
 
-struct kp_actions *kp_actions_make(const struct kp_world *w)
+struct kp_actions *kp_actions_make(
+	const struct kp_world *w, const struct kp_inject_settings *gateway)
 {
 	struct maker m = { .w = w, .arena = kp_arena_create(ARENA_BYTES) };
 	for (size_t i = 0; i < w->n_engines; i++) {
@@ -290,6 +354,7 @@ struct kp_actions *kp_actions_make(const struct kp_world *w)
 			add_service(&m, &w->pools[i]);
 		}
 	}
+	add_daemonsets(&m, gateway);
 	add_left_overs(&m);
 	copy_texts(&m);
 	if (m.actions.n) {

@@ -4,6 +4,7 @@
 #ifndef OPERATOR_PLAN_ACTIONS_H
 #define OPERATOR_PLAN_ACTIONS_H
 
+#include "inject/inject.h"
 #include "kube/kind.h"
 #include "operator/plan/world.h"
 
@@ -26,7 +27,11 @@ struct kp_actions {
 	size_t n;
 };
 
-struct kp_actions *kp_actions_make(const struct kp_world *w);
+#define KP_NODE_GATEWAYS "kelpie-gateway" /* the DaemonSet of a namespace */
+
+/* gateway: of the node gateways. */
+struct kp_actions *kp_actions_make(
+	const struct kp_world *w, const struct kp_inject_settings *gateway);
 void kp_actions_destroy(struct kp_actions *a); /* NULL is fine */
 
 /* The revision of an engine's template: 10 hexadecimal digits, the same for the same template; "" where there is none. */

@@ -296,6 +296,28 @@ def test_what_somebody_else_made_is_left_alone(operator, ns):
     ns.cluster.ask("DELETE", DEPLOYMENTS.format(ns.name) + "/e")
 
 
+def daemonset(ns):
+    found = ns.cluster.ask("GET", f"/apis/apps/v1/namespaces/{ns.name}/daemonsets")["items"]
+    return found[0] if found else None
+
+
+def test_node_mode_has_a_gateway_on_each_node(operator, ns):
+    """One DaemonSet for all engines of a namespace in mode Node, gone when there is none of them any more."""
+    nodes = {"nodeSelector": {"gpu": "yes"}}
+    gateway = {"mode": "Node", "node": {"labels": {"app": "demo"}}}
+    put(ns, pool(), template(replicas=0, spec=nodes, gateway=gateway), template("f", replicas=0, spec=nodes, gateway=gateway, model={"name": "g"}))
+    made = wait_until(lambda: daemonset(ns), "the DaemonSet")
+    pod = made["spec"]["template"]
+    assert made["metadata"]["name"] == "kelpie-gateway" and pod["metadata"]["labels"] == {"app": "demo", "kelpie.dev/node-gateway": ns.name}
+    assert [c["name"] for c in pod["spec"]["containers"]] == ["kelpie-gateway"]
+    owners = lambda: sorted(o["name"] for o in daemonset(ns)["metadata"]["ownerReferences"])
+    wait_until(lambda: owners() == ["e", "f"], "both own it")
+    change(ns, "InferenceEngine", "f", {"gateway": {"mode": "Sidecar"}})
+    wait_until(lambda: owners() == ["e"], "one owns it")
+    change(ns, "InferenceEngine", "e", {"gateway": {"mode": "Sidecar"}})
+    wait_until(lambda: not daemonset(ns), "it is gone")
+
+
 def test_rights_that_are_taken_away_are_named(cluster, ns, crds, tmp_path):
     """RBAC: a refusal is a condition and a metric, tried again seldom; what is served goes on."""
     everything = [
