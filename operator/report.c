@@ -298,8 +298,7 @@ static void say(struct kp_condition *c, const char *type, bool is_true, const ch
 	va_end(ap);
 }
 
-static const struct kp_err *write_problem(
-	const struct reporter *r, const struct kp_world_engine *e)
+static const struct kp_err *write_problem(const struct reporter *r, const struct kp_world_engine *e)
 {
 	const struct kp_err *err = &r->none;
 	if (r->o->apply && e->spec->has_template) {

@@ -213,8 +213,7 @@ static bool is_on_nodes(const struct kp_world_engine *e)
 static void add_daemonset(struct maker *m, const struct kp_inject_settings *settings,
 	const struct kp_world_engine *first, const struct kp_world_engine *end)
 {
-	struct kp_inject_node_engine *engines =
-		kp_xcalloc((size_t)(end - first), sizeof(*engines));
+	struct kp_inject_node_engine *engines = kp_xcalloc((size_t)(end - first), sizeof(*engines));
 	struct kp_inject_node node = { .ns = first->ns, .engines = engines };
 	json_t *owners = json_array(), *spec = NULL;
 	struct kp_err err;
@@ -226,17 +225,16 @@ static void add_daemonset(struct maker *m, const struct kp_inject_settings *sett
 				.facts = { e->spec, pool ? pool->spec : NULL },
 				.template = kp_doc_at(e->json, "spec.template")
 			};
-			json_array_append_new(owners, owner("kelpie.dev/v1alpha1",
-							      "InferenceEngine", e->name, e->uid,
-							      false));
+			json_array_append_new(
+				owners, owner("kelpie.dev/v1alpha1", "InferenceEngine", e->name,
+						e->uid, false));
 		}
 	}
-	if (node.n_engines &&
-		kp_inject_node_gateway(&node, settings, m->arena, &spec, &err) == 0) {
+	if (node.n_engines && kp_inject_node_gateway(&node, settings, m->arena, &spec, &err) == 0) {
 		json_t *intent = json_pack("{s:s,s:s,s:o,s:o}", "apiVersion", "apps/v1", "kind",
 			"DaemonSet", "metadata",
-			meta_of(first->ns, KP_S(KP_NODE_GATEWAYS), KP_LABEL_NODE_GATEWAY,
-				first->ns, json_incref(owners)),
+			meta_of(first->ns, KP_S(KP_NODE_GATEWAYS), KP_LABEL_NODE_GATEWAY, first->ns,
+				json_incref(owners)),
 			"spec", spec);
 		KP_BUG_ON(!intent);
 		add(m,
