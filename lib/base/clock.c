@@ -16,6 +16,11 @@ int64_t kp_now_ns(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
+int64_t kp_cpu_ns(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 int64_t kp_wall_ns(void)
 {
 	return read_clock(CLOCK_REALTIME);

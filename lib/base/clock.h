@@ -11,6 +11,7 @@
 #define KP_NS_PER_S  INT64_C(1000000000)
 
 int64_t kp_now_ns(void);  /* CLOCK_MONOTONIC */
+int64_t kp_cpu_ns(void);  /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has computed */
 int64_t kp_wall_ns(void); /* CLOCK_REALTIME, since 1970 */
 /* "2026-11-29T16:12:06.123Z" into buf[25]. */
 void kp_time_rfc3339(int64_t wall_ns, char buf[25]);

@@ -2,7 +2,8 @@
    that agree with the text is narrowed byte by byte, and the longest one that the policy allows there wins. The leftmost match
    wins, and a match that single_word rejects is skipped whole; lstrip and rstrip widen a match over white space after that. A token that
    begins in white space which the match before it has swallowed counts all the same, unless lstrip leaves nothing of it. This is what Aho-Corasick with leftmost-longest semantics gives, but the policy can be asked per
-   candidate. Cost: a memchr over text without candidates. */
+   candidate. Cost: a memchr over text without candidates; where tokens agree with the text far, their bytes at each place, which
+   is counted (effort.h). */
 #include "token/added.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -86,12 +87,17 @@ static size_t candidate(const struct kp_matcher *m, kp_str text, size_t at)
 	return text.n;
 }
 
+static unsigned byte_at(const struct kp_matcher *m, size_t i, size_t d)
+{
+	return (uint8_t)m->added[m->order[i]].text.p[d];
+}
+
 /* First position in [lo, hi) whose byte at depth d is >= c; all of them are longer than d. */
 static size_t narrow(const struct kp_matcher *m, size_t lo, size_t hi, size_t d, unsigned c)
 {
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
-		if ((uint8_t)m->added[m->order[mid]].text.p[d] < c) {
+		if (byte_at(m, mid, d) < c) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
@@ -105,8 +111,8 @@ static size_t longest(const struct kp_matcher *m, const struct kp_origins *o, kp
 	size_t at, size_t below)
 {
 	const uint32_t *begin = m->begin[(uint8_t)text.p[at]];
-	size_t lo = begin[0], hi = begin[1], best = SIZE_MAX;
-	for (size_t d = 1; lo < hi && d < below; d++) {
+	size_t lo = begin[0], hi = begin[1], best = SIZE_MAX, d = 1;
+	for (; lo < hi && d < below; d++) {
 		bool taken = false; /* of tokens with one text the first counts */
 		for (; lo < hi && m->added[m->order[lo]].text.n == d; lo++) {
 			if (!taken && kp_policy_allows(o, m->order[lo], at, at + d)) {
@@ -118,9 +124,12 @@ static size_t longest(const struct kp_matcher *m, const struct kp_origins *o, kp
 			break;
 		}
 		unsigned c = (uint8_t)text.p[at + d];
-		lo = narrow(m, lo, hi, d, c);
-		hi = narrow(m, lo, hi, d, c + 1);
+		if (byte_at(m, lo, d) != c || byte_at(m, hi - 1, d) != c) {
+			lo = narrow(m, lo, hi, d, c);
+			hi = narrow(m, lo, hi, d, c + 1);
+		}
 	}
+	(void)kp_effort_spend(o->effort, d);
 	return best;
 }
 
@@ -137,7 +146,7 @@ size_t kp_matcher_at(const struct kp_matcher *m, const struct kp_origins *o, kp_
 static bool gives_way(
 	const struct kp_matcher *m, const struct kp_origins *o, kp_str text, size_t from, size_t to)
 {
-	for (size_t q = from + 1; q < to; q++) {
+	for (size_t q = from + 1; q < to && !kp_effort_is_over(o->effort); q++) {
 		if (!m->first[(uint8_t)text.p[q]]) {
 			continue;
 		}
@@ -206,10 +215,7 @@ size_t kp_matcher_skip_space(kp_str text, size_t at)
 bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
 	struct kp_match_state *state, struct kp_match *ret)
 {
-	if (m->n == 0) {
-		return false;
-	}
-	for (;;) {
+	while (m->n && !kp_effort_is_over(o->effort)) {
 		size_t at = candidate(m, text, state->at);
 		if (at == text.n) {
 			state->at = at;
@@ -241,4 +247,5 @@ bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_
 		};
 		return true;
 	}
+	return false;
 }

@@ -5,6 +5,7 @@
 
 #include "core/ids.h"
 #include "core/text.h"
+#include "token/effort.h"
 
 enum {
 	KP_ADDED_SPECIAL = 1,
@@ -51,12 +52,13 @@ struct kp_origins {
 	size_t shift;
 	const struct kp_norm_map *map; /* of the normalizers, first to last */
 	size_t n_maps;
+	struct kp_effort *effort; /* what searching may take, NULL: no limit */
 };
 /* May the added token with this index stand at [from, to) of the (possibly normalized) text? */
 bool kp_policy_allows(const struct kp_origins *o, size_t index, size_t from, size_t to);
 
 /* Goes through a text: each call gives the next match, with the plain text before it being [*done, ret->from).
-   false: no more; the rest from *done is plain. */
+   false: no more; the rest from *done is plain (or the effort is over). */
 struct kp_match {
 	size_t from, to;
 	size_t end; /* of its text, before the white space that rstrip swallows */

@@ -14,6 +14,7 @@
 int kp_build_init(struct kp_build *b, struct kp_err *err)
 {
 	*b = (struct kp_build){ .t = kp_tokenizer_new(err) };
+	kp_effort_begin(&b->effort, (size_t)4 << 20); /* some seconds */
 	kp_bytelevel_init(&b->alphabet);
 	kp_map_init(&b->odd);
 	kp_buf_init(&b->blob, KP_TOKEN_MAX_INPUT);
@@ -294,6 +295,7 @@ static int normalize_added(struct kp_build *b, struct kp_added *a, struct kp_err
 	struct kp_norm_work work;
 	kp_str out;
 	kp_norm_work_init(&work);
+	work.find.effort = &b->effort;
 	int r = kp_norm_run(
 		t->nfc ? &nfc : &t->norm, a->shown, false, 4 * KP_TOKEN_MAX_TEXT, &work, &out, err);
 	bool same = r == 0 && kp_str_eq(out, a->shown);
@@ -464,11 +466,12 @@ static int finish_text(struct kp_build *b, struct kp_err *err)
 }
 
 /* What each token reads as when it is neither first nor last. */
-static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, struct kp_buf *last,
-	struct kp_err *err)
+static int decode_token(
+	struct kp_build *b, kp_id id, struct kp_buf *blob, struct kp_buf *last, struct kp_err *err)
 {
+	struct kp_tokenizer *t = b->t;
 	struct kp_decoder *d = &t->decoder;
-	struct kp_find_work work = { 0 };
+	struct kp_find_work work = { .effort = &b->effort };
 	struct kp_tok *to = &t->decoded.tok[id];
 	size_t at = blob->n;
 	size_t added = to->shape == KP_SHAPE_RAW ? kp_added_index(t, id) : SIZE_MAX;
@@ -499,6 +502,10 @@ static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, s
 		to->flags |= same ? 0 : KP_TOK_WAIT;
 	}
 	kp_find_work_fini(&work);
+	if (b->effort.is_over) {
+		(void)kp_effort_fail(&b->effort, err);
+		return kp_err_wrap(err, "load token `%u`: its text", id);
+	}
 	if (blob->failed || blob->n - at > UINT16_MAX) {
 		return kp_err_set(err, KP_TOO_LARGE, "load token `%u`: reads as too much text", id);
 	}
@@ -507,8 +514,9 @@ static int decode_token(struct kp_tokenizer *t, kp_id id, struct kp_buf *blob, s
 	return 0;
 }
 
-static int finish_decoder(struct kp_tokenizer *t, struct kp_err *err)
+static int finish_decoder(struct kp_build *b, struct kp_err *err)
 {
+	struct kp_tokenizer *t = b->t;
 	t->decoded = t->vocab;
 	bool shapes = false;
 	for (kp_id id = 0; id < t->vocab.n && !shapes; id++) {
@@ -530,7 +538,7 @@ static int finish_decoder(struct kp_tokenizer *t, struct kp_err *err)
 	kp_buf_init(&last, KP_TOKEN_MAX_INPUT);
 	for (kp_id id = 0; id < t->vocab.n; id++) {
 		if ((t->vocab.tok[id].flags & KP_TOK_KNOWN) &&
-			decode_token(t, id, &blob, &last, err)) {
+			decode_token(b, id, &blob, &last, err)) {
 			return -1;
 		}
 	}
@@ -569,7 +577,7 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 	if (b->text ? finish_text(b, err) : finish_bytes(b, err)) {
 		return -1;
 	}
-	if (finish_decoder(t, err)) {
+	if (finish_decoder(b, err)) {
 		return -1;
 	}
 	finish_info(b);

@@ -48,12 +48,12 @@ static size_t offset(uint32_t u)
 }
 
 /* What an entry that begins `key` becomes, the shortest one or (longest) the longest; *ret_n: its length. false: none. */
-static bool look_up(
-	const struct kp_charsmap *m, kp_str key, bool longest, kp_str *ret, size_t *ret_n)
+static bool look_up(const struct kp_charsmap *m, kp_str key, bool longest, struct kp_effort *effort,
+	kp_str *ret, size_t *ret_n)
 {
 	size_t node = m->n ? offset(unit(m, 0)) : 0;
 	bool found = false;
-	for (size_t i = 0; i < key.n && key.p[i]; i++) {
+	for (size_t i = 0; i < key.n && key.p[i] && kp_effort_spend(effort, 1); i++) {
 		uint8_t c = (uint8_t)key.p[i];
 		node ^= c;
 		uint32_t u = node < m->n ? unit(m, node) : 0;
@@ -71,6 +71,7 @@ static bool look_up(
 		kp_str rest = kp_str_skip(m->texts, at);
 		ptrdiff_t end = kp_str_find_char(rest, 0);
 		kp_str text = end < 0 ? rest : kp_str_sub(rest, 0, (size_t)end);
+		(void)kp_effort_spend(effort, (text.n + i) / 16);
 		/* An entry that begins or ends inside a character is none. */
 		if (kp_utf8_ok(text) && kp_utf8_ok(kp_str_sub(key, 0, i + 1))) {
 			*ret = text;
@@ -84,9 +85,10 @@ static bool look_up(
 	return found;
 }
 
-bool kp_charsmap_longest(const struct kp_charsmap *m, kp_str s, kp_str *ret, size_t *ret_n)
+bool kp_charsmap_longest(
+	const struct kp_charsmap *m, kp_str s, struct kp_effort *effort, kp_str *ret, size_t *ret_n)
 {
-	return m->n && look_up(m, s, true, ret, ret_n);
+	return m->n && look_up(m, s, true, effort, ret, ret_n);
 }
 
 /* --- clusters ------------------------------------------------------------------------------------------------------- */
@@ -190,7 +192,7 @@ void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o)
 	for (size_t at = 0; at < o->s.n; at = end) {
 		end = cluster_end(o->s, at);
 		if (end - at < CLUSTER_MAX &&
-			look_up(m, kp_str_sub(o->s, at, end), false, &to, &len)) {
+			look_up(m, kp_str_sub(o->s, at, end), false, o->effort, &to, &len)) {
 			copy(o, done, at);
 			kp_norm_put(o, at, end, to, o->out->n ? at : 0);
 			done = end;
@@ -198,7 +200,8 @@ void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o)
 		}
 		for (size_t i = at; i < end; i += len) {
 			(void)kp_uc_get((const uint8_t *)o->s.p + i, &len);
-			if (look_up(m, kp_str_sub(o->s, i, i + len), false, &to, &used)) {
+			if (look_up(m, kp_str_sub(o->s, i, i + len), false, o->effort, &to,
+				    &used)) {
 				copy(o, done, i);
 				kp_norm_put(o, i, i + len, to, o->out->n ? i : 0);
 				done = i + len;
@@ -218,7 +221,7 @@ static kp_str spm_prefix(const struct kp_norm_step *st, const struct kp_norm_wor
 	if (*ret_n) {
 		return kp_str_sub(s, at, at + *ret_n);
 	}
-	if (st->map.n && look_up(&st->map, kp_str_skip(s, at), true, &to, ret_n)) {
+	if (st->map.n && look_up(&st->map, kp_str_skip(s, at), true, w->find.effort, &to, ret_n)) {
 		return to;
 	}
 	(void)kp_uc_get((const uint8_t *)s.p + at, ret_n);

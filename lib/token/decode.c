@@ -206,7 +206,9 @@ static int feed_placed(
 {
 	const struct kp_tokenizer *t = d->t;
 	KP_AUTO(buf) struct kp_buf text;
-	struct kp_find_work work = { 0 };
+	struct kp_effort effort;
+	struct kp_find_work work = { .effort = &effort };
+	kp_effort_begin(&effort, 0);
 	kp_buf_init(&text, 64 << 20);
 	(void)kp_decoder_token(
 		&t->decoder, kp_vocab_bytes(&t->vocab, id), !d->begun, last, &work, &text, err);

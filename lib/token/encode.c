@@ -9,6 +9,15 @@
 
 /* --- segments ---------------------------------------------------------------------------------------------------- */
 
+/* Enough computed? Then the encode has failed. */
+static void check_effort(struct kp_span *e)
+{
+	if (e->s->effort.is_over && !e->failed) {
+		e->failed = true;
+		(void)kp_effort_fail(&e->s->effort, e->err);
+	}
+}
+
 /* A piece that kp_split_run gives. */
 static bool take_piece(void *ctx, kp_str s)
 {
@@ -95,6 +104,7 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 		add_token(e, m.token, at + m.end, cuts);
 		state.done = m.to;
 	}
+	check_effort(e);
 	if (!e->failed) {
 		plain(e, kp_str_skip(s, state.done), readable, left(first_n, state.done));
 	}
@@ -218,9 +228,12 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	e->failed = false;
 	e->n = 0;
 	e->queued = 0;
-	struct kp_origins o = {
-		.policy = opts->policy, .runs = text->runs, .n_runs = text->n_runs
-	};
+	kp_effort_begin(&s->effort, text->s.n - opts->from.text);
+	s->norm.find.effort = s->split.find.effort = s->model.effort = &s->effort;
+	struct kp_origins o = { .policy = opts->policy,
+		.runs = text->runs,
+		.n_runs = text->n_runs,
+		.effort = &s->effort };
 	const char *readable = text->s.p + text->s.n;
 	size_t begin = ids->n;
 	bool special = opts->add_special && !opts->file_limits;
@@ -237,6 +250,7 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 		add_token(e, m.token, m.end, opts->cuts);
 		state.done = m.to;
 	}
+	check_effort(e);
 	if (!e->failed && state.done < text->s.n) {
 		segment(e, kp_str_skip(text->s, state.done), readable, &o, state.done, opts->cuts);
 	}
@@ -260,5 +274,8 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 		}
 	}
 	kp_scratch_trim(s);
+	if (e->failed && s->effort.is_over) {
+		kp_err_wrap(err, "encode text: tokenizer `%" KP_FMT "`", KP_ARG(t->info.kind));
+	}
 	return e->failed ? -1 : 0;
 }

@@ -1,5 +1,6 @@
 /* DESIGN: see find.h. Literals are searched with memmem. PCRE2 matches with its JIT compiler where the machine has one, with a stack of its own
-   that grows to 1 MiB; limits on backtracking bound the time, and a text that passes them is an error of that request. */
+   that grows to 1 MiB; limits on backtracking bound the time of one match, and each match counts as if it had read all of the text (effort.h), since PCRE2 does
+   not tell how far it looked. A text that passes them is an error of that request. */
 #include "token/find.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -13,7 +14,9 @@ enum {
 	TRANSLATED_MAX = 1 << 20,
 	STACK_FIRST = 32 << 10,
 	STACK_MAX = 1 << 20,
-	MATCH_LIMIT = 20000000,
+	MATCH_LIMIT = 1000000, /* and ten for each byte */
+	MATCH_LIMIT_MAX = 2000000000,
+	BYTES_PER_STEP = 32,
 	DEPTH_LIMIT = 100000,
 	HEAP_LIMIT_KB = 64 << 10,
 };
@@ -62,7 +65,6 @@ static int prepare(struct kp_find_work *w, struct kp_err *err)
 		kp_find_work_fini(w);
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "match `regex`: out of memory");
 	}
-	pcre2_set_match_limit(w->context, MATCH_LIMIT);
 	pcre2_set_depth_limit(w->context, DEPTH_LIMIT);
 	pcre2_set_heap_limit(w->context, HEAP_LIMIT_KB);
 	if (w->stack) {
@@ -76,7 +78,7 @@ void kp_find_work_fini(struct kp_find_work *w)
 	pcre2_match_data_free(w->data);
 	pcre2_match_context_free(w->context);
 	pcre2_jit_stack_free(w->stack);
-	*w = (struct kp_find_work){ 0 };
+	*w = (struct kp_find_work){ .effort = w->effort };
 }
 
 static int search_regex(struct kp_find *f, size_t *from, size_t *to, struct kp_err *err)
@@ -85,12 +87,19 @@ static int search_regex(struct kp_find *f, size_t *from, size_t *to, struct kp_e
 	if (prepare(w, err)) {
 		return -1;
 	}
+	size_t n = f->s.n - f->at;
+	pcre2_set_match_limit(
+		w->context, MATCH_LIMIT + 10 * (uint32_t)KP_MIN(n, (size_t)MATCH_LIMIT_MAX / 10));
+	if (!kp_effort_spend(w->effort, 8 + n / BYTES_PER_STEP)) {
+		return kp_effort_fail(w->effort, err);
+	}
 	uint32_t flags = PCRE2_NO_UTF_CHECK;
 	int r = pcre2_match(
 		f->pattern->code, (PCRE2_SPTR)f->s.p, f->s.n, f->at, flags, w->data, w->context);
 	if (r == PCRE2_ERROR_JIT_STACKLIMIT) {
 		r = pcre2_match(f->pattern->code, (PCRE2_SPTR)f->s.p, f->s.n, f->at,
 			flags | PCRE2_NO_JIT, w->data, w->context);
+		(void)kp_effort_spend(w->effort, SIZE_MAX); /* much slower: look at the clock */
 	}
 	if (r == PCRE2_ERROR_NOMATCH) {
 		return 0;

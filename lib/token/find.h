@@ -8,6 +8,7 @@
 #define KP_TOKEN_FIND_H
 
 #include "base/buf.h"
+#include "token/effort.h"
 
 /* Whose classes of characters \p{..} means. */
 enum kp_classes {
@@ -33,6 +34,8 @@ void kp_pattern_fini(struct kp_pattern *p);
 /* What searching needs, made at the first search. Zeroed: none yet. */
 struct kp_find_work {
 	void *data, *context, *stack; /* PCRE2's */
+	struct kp_effort *
+		effort; /* the caller's, what searching may take; NULL: no limit but each match's own */
 };
 void kp_find_work_fini(struct kp_find_work *w);
 

@@ -136,6 +136,7 @@ struct kp_build {
 	bool raw;        /* tokens are bytes as they are, none of them in the alphabet */
 	bool by_product; /* a merge's rank is its product's id, see kp_bpe */
 	bool text;       /* tokens are text, not bytes in the alphabet; set before the first one */
+	struct kp_effort effort; /* what running the file's patterns over its own tokens may take */
 	size_t strip_prefix; /* bytes that a merge takes off its right side (continuing_subword_prefix) */
 };
 int kp_build_init(struct kp_build *b, struct kp_err *err) KP_MUST_USE;

@@ -56,7 +56,7 @@ static kp_id find_char(const struct kp_model *m, const struct kp_vocab *v, uint3
 
 /* The first symbols of a piece. */
 static int symbols(const struct kp_model *m, const struct kp_vocab *v, kp_str piece,
-	struct kp_ids *out, struct kp_err *err)
+	struct kp_effort *effort, struct kp_ids *out, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf dressed; /* a character with prefix or suffix */
 	kp_buf_init(&dressed, 1 << 20);
@@ -71,6 +71,9 @@ static int symbols(const struct kp_model *m, const struct kp_vocab *v, kp_str pi
 			kp_buf_add(&dressed, s);
 			kp_buf_add(&dressed, at + len == piece.n ? m->suffix : KP_S(""));
 			s = kp_buf_str(&dressed);
+			if (!kp_effort_spend(effort, s.n / 16)) {
+				return kp_effort_fail(effort, err);
+			}
 		}
 		kp_id id = dress ? kp_vocab_find(v, s) : find_char(m, v, cp, s);
 		if (id != KP_BPE_NO_ID) {
@@ -109,7 +112,7 @@ static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const 
 	}
 	kp_ids_reset(&w->syms);
 	w->syms.max = SIZE_MAX / 16;
-	if (symbols(m, v, piece, &w->syms, err)) {
+	if (symbols(m, v, piece, w->effort, &w->syms, err)) {
 		return -1;
 	}
 	if (w->syms.failed) {
@@ -220,8 +223,8 @@ static inline bool improve(
 	return true;
 }
 
-static int best_path(
-	const struct kp_model *m, kp_str s, struct kp_model_node *node, struct kp_err *err)
+static int best_path(const struct kp_model *m, kp_str s, struct kp_effort *effort,
+	struct kp_model_node *node, struct kp_err *err)
 {
 	const uint8_t *p = (const uint8_t *)s.p;
 	for (size_t i = 0; i <= s.n; i++) {
@@ -233,7 +236,8 @@ static int best_path(
 		bool single = false;
 		(void)kp_uc_get(p + at, &len);
 		uint32_t n = KP_TRIE_ROOT;
-		for (size_t k = at; k < s.n; k++) {
+		size_t k = at;
+		for (; k < s.n; k++) {
 			n = kp_trie_step(&m->trie, n, p[k]);
 			if (n == KP_TRIE_NONE) {
 				break;
@@ -243,6 +247,9 @@ static int best_path(
 				(void)improve(&node[k + 1], m->score[id], (uint32_t)at, id, base);
 				single = single || k + 1 - at == len;
 			}
+		}
+		if (!kp_effort_spend(effort, k - at)) {
+			return kp_effort_fail(effort, err);
 		}
 		if (!single && improve(&node[at + len], m->unk_score, (uint32_t)at, m->unk, base) &&
 			m->unk == KP_BPE_NO_ID) {
@@ -271,7 +278,7 @@ static int unknown_run(const struct kp_model *m, const struct kp_vocab *v, kp_st
 static int encode_unigram(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
 	struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err)
 {
-	if (reserve_nodes(w, s.n + 1, err) || best_path(m, s, w->node, err)) {
+	if (reserve_nodes(w, s.n + 1, err) || best_path(m, s, w->effort, w->node, err)) {
 		return -1;
 	}
 	/* Turn the path: from then on node[i].from is where the piece that begins at i ends. */
@@ -309,21 +316,24 @@ static int encode_unigram(const struct kp_model *m, const struct kp_vocab *v, kp
 
 /* --- WordPiece, WordLevel -------------------------------------------------------------------------------------------------- */
 
-static int encode_wordpiece(
-	const struct kp_model *m, kp_str s, struct kp_ids *ids, struct kp_err *err)
+static int encode_wordpiece(const struct kp_model *m, kp_str s, struct kp_effort *effort,
+	struct kp_ids *ids, struct kp_err *err)
 {
 	size_t before = ids->n, from = 0;
 	bool bad = s.n > m->max_chars && kp_utf8_count(s) > m->max_chars;
 	while (!bad && from < s.n) {
 		uint32_t n = from ? m->prefix_node : (uint32_t)KP_TRIE_ROOT;
 		kp_id id = KP_BPE_NO_ID;
-		size_t to = from;
-		for (size_t k = from; n != KP_TRIE_NONE && k < s.n; k++) {
+		size_t to = from, k = from;
+		for (; n != KP_TRIE_NONE && k < s.n; k++) {
 			n = kp_trie_step(&m->trie, n, (uint8_t)s.p[k]);
 			if (n != KP_TRIE_NONE && m->trie.value[n] != UINT32_MAX) {
 				id = m->trie.value[n];
 				to = k + 1;
 			}
+		}
+		if (!kp_effort_spend(effort, k - from)) {
+			return kp_effort_fail(effort, err);
 		}
 		bad = id == KP_BPE_NO_ID;
 		if (!bad) {
@@ -400,11 +410,11 @@ int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const st
 		r = encode_unigram(m, v, piece, w, ids, err);
 		break;
 	case KP_MODEL_WORDPIECE:
-		r = encode_wordpiece(m, piece, ids, err);
+		r = encode_wordpiece(m, piece, w->effort, ids, err);
 		break;
 	case KP_MODEL_SPM_BPE:
 	case KP_MODEL_SPM_UNIGRAM:
-		r = kp_spm_encode(m, v, piece, &w->spm, ids, err);
+		r = kp_spm_encode(m, v, piece, &w->spm, w->effort, ids, err);
 		break;
 	case KP_MODEL_BYTES:
 	case KP_MODEL_WORDLEVEL:

@@ -5,6 +5,7 @@
 
 #include "token/bpe.h"
 #include "token/borders.h"
+#include "token/effort.h"
 #include "token/trie.h"
 
 enum kp_model_kind {
@@ -46,6 +47,7 @@ struct kp_spm_work {
 	size_t cap;
 };
 struct kp_model_work {
+	struct kp_effort *effort; /* the caller's; NULL: no limit */
 	struct kp_ids syms;
 	struct kp_spm_work spm;
 	struct kp_model_node *node; /* UNIGRAM */
@@ -68,7 +70,8 @@ void kp_spm_work_fini(struct kp_spm_work *w);
 /* Scores to ranks, the highest 0; equal scores are one rank. NULL: no memory. */
 uint32_t *kp_spm_ranks(const double *score, size_t n) KP_MUST_USE;
 int kp_spm_encode(const struct kp_model *m, const struct kp_vocab *v, kp_str piece,
-	struct kp_spm_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
+	struct kp_spm_work *w, struct kp_effort *effort, struct kp_ids *ids,
+	struct kp_err *err) KP_MUST_USE;
 /* How many bytes of the piece can be encoded apart from what follows; all of it when it cannot be cut. */
 size_t kp_model_cut(const struct kp_model *m, kp_str piece);
 

@@ -320,11 +320,15 @@ int kp_norm_run(const struct kp_norm *n, kp_str s, bool maps, size_t max_bytes,
 			.map = maps ? &w->map[i] : NULL,
 			.s = s,
 			.first_in = w->first,
-			.first_open = true };
+			.first_open = true,
+			.effort = w->find.effort };
 		if (run_step(&n->step[i], &o, w, err)) {
 			return -1;
 		}
 		size_t used = out->n;
+		if (!kp_effort_spend(o.effort, (s.n + used) / 16)) {
+			return kp_effort_fail(o.effort, err);
+		}
 		out->max = SIZE_MAX / 2;
 		if (out->failed || o.failed || !kp_buf_reserve(out, PAD)) {
 			out->failed = true;

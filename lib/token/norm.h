@@ -91,12 +91,14 @@ struct kp_norm_out {
 	size_t first_in, first; /* see kp_norm_work */
 	bool first_open;
 	bool failed;
+	struct kp_effort *effort;
 };
 void kp_norm_copy(struct kp_norm_out *o, size_t from, size_t to);
 /* s[from, to) becomes `text`, which the reference aligns with the byte `align` of s. */
 void kp_norm_put(struct kp_norm_out *o, size_t from, size_t to, kp_str text, size_t align);
 /* charsmap.c. The longest entry that begins s; false: none. */
-bool kp_charsmap_longest(const struct kp_charsmap *m, kp_str s, kp_str *ret, size_t *ret_n);
+bool kp_charsmap_longest(const struct kp_charsmap *m, kp_str s, struct kp_effort *effort,
+	kp_str *ret, size_t *ret_n);
 void kp_norm_charsmap(const struct kp_charsmap *m, struct kp_norm_out *o);
 void kp_norm_spm(
 	const struct kp_norm_step *st, struct kp_norm_out *o, const struct kp_norm_work *w);

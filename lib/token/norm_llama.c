@@ -17,7 +17,7 @@ void kp_norm_ugm(const struct kp_norm_step *st, struct kp_norm_out *o)
 	size_t len;
 	for (size_t at = 0; at < o->s.n; at += len) {
 		kp_str text;
-		if (!kp_charsmap_longest(&st->map, kp_str_skip(o->s, at), &text, &len)) {
+		if (!kp_charsmap_longest(&st->map, kp_str_skip(o->s, at), o->effort, &text, &len)) {
 			(void)kp_uc_get((const uint8_t *)o->s.p + at, &len);
 			text = kp_str_sub(o->s, at, at + len);
 		}

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "core/ids.h"
+#include "token/effort.h"
 #include "token/model.h"
 #include "token/norm.h"
 #include "token/split.h"
@@ -42,7 +43,8 @@ struct kp_token_scratch {
 	struct kp_norm_work norm;
 	struct kp_split_work split;
 	struct kp_model_work model;
-	struct kp_ids work; /* of one long piece */
+	struct kp_ids work;      /* of one long piece */
+	struct kp_effort effort; /* of the encode under way */
 	struct kp_span *span;
 };
 

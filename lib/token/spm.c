@@ -93,6 +93,7 @@ struct joining {
 	kp_str s;
 	struct kp_spm_symbol *sym;
 	struct queue q;
+	struct kp_effort *effort;
 };
 
 static void offer(struct joining *j, uint32_t left, uint32_t right)
@@ -101,6 +102,9 @@ static void offer(struct joining *j, uint32_t left, uint32_t right)
 		return;
 	}
 	const struct kp_spm_symbol *a = &j->sym[left], *b = &j->sym[right];
+	if (!kp_effort_spend(j->effort, 1 + (a->n + b->n) / 16)) {
+		return;
+	}
 	kp_id id = kp_vocab_find(j->v, kp_str_sub(j->s, a->at, a->at + a->n + b->n));
 	if (id != KP_BPE_NO_ID) {
 		push(&j->q, (struct kp_spm_pair){
@@ -138,7 +142,7 @@ static void put(struct output *o, kp_str s, kp_id id)
 /* Joins until no pair is left, or `least` symbols are. */
 static void join(struct joining *j, uint32_t n, uint32_t least)
 {
-	while (j->q.n && n > least) {
+	while (j->q.n && n > least && !kp_effort_is_over(j->effort)) {
 		struct kp_spm_pair top = pop(&j->q);
 		uint32_t left = (uint32_t)top.key;
 		struct kp_spm_symbol *a = &j->sym[left], *b = &j->sym[top.right];
@@ -177,11 +181,11 @@ static uint32_t split_symbols(struct joining *j)
 
 /* Takes an unused piece apart the way it was joined: joins its text anew until two symbols are left, whose join would be the piece. */
 static int take_apart(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
-	struct output *o, unsigned depth, struct kp_err *err)
+	struct output *o, struct kp_effort *effort, unsigned depth, struct kp_err *err)
 {
 	struct kp_spm_work own = { NULL, 0 };
 	int r = reserve(&own, s.n, err);
-	struct joining j = { .m = m, .v = v, .s = s, .sym = own.block };
+	struct joining j = { .m = m, .v = v, .s = s, .sym = own.block, .effort = effort };
 	if (r == 0) {
 		j.q.p = (struct kp_spm_pair *)(void *)(j.sym + own.cap);
 		uint32_t n = split_symbols(&j);
@@ -191,7 +195,7 @@ static int take_apart(const struct kp_model *m, const struct kp_vocab *v, kp_str
 			kp_id id = kp_vocab_find(v, part);
 			if (id != KP_BPE_NO_ID && is_unused(v, id) && n > 1 &&
 				depth < RESEGMENT_DEPTH) {
-				r = take_apart(m, v, part, o, depth + 1, err);
+				r = take_apart(m, v, part, o, effort, depth + 1, err);
 			} else {
 				put(o, part, id);
 			}
@@ -202,26 +206,26 @@ static int take_apart(const struct kp_model *m, const struct kp_vocab *v, kp_str
 }
 
 static int encode_joined(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
-	struct output *o, struct kp_spm_work *w, struct kp_err *err)
+	struct output *o, struct kp_spm_work *w, struct kp_effort *effort, struct kp_err *err)
 {
 	if (reserve(w, s.n, err)) {
 		return -1;
 	}
-	struct joining j = { .m = m, .v = v, .s = s, .sym = w->block };
+	struct joining j = { .m = m, .v = v, .s = s, .sym = w->block, .effort = effort };
 	j.q.p = (struct kp_spm_pair *)(void *)(j.sym + w->cap);
 	join(&j, split_symbols(&j), 0);
 	for (uint32_t i = 0; i != UINT32_MAX; i = j.sym[i].next) {
 		kp_str part = kp_str_sub(s, j.sym[i].at, j.sym[i].at + j.sym[i].n);
 		kp_id id = kp_vocab_find(v, part);
 		if (id != KP_BPE_NO_ID && is_unused(v, id)) {
-			if (take_apart(m, v, part, o, 0, err)) {
+			if (take_apart(m, v, part, o, effort, 0, err)) {
 				return -1;
 			}
 		} else {
 			put(o, part, id);
 		}
 	}
-	return 0;
+	return kp_effort_is_over(effort) ? kp_effort_fail(effort, err) : 0;
 }
 
 /* --- Unigram ---------------------------------------------------------------------------------------------------------------- */
@@ -239,8 +243,8 @@ static void improve(struct best *to, float candidate, uint32_t from, kp_id id)
 	}
 }
 
-static void best_path(
-	const struct kp_model *m, const struct kp_vocab *v, kp_str s, struct best *node)
+static int best_path(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
+	struct kp_effort *effort, struct best *node, struct kp_err *err)
 {
 	static const float threshold = 100000.0F;
 	const uint8_t *p = (const uint8_t *)s.p;
@@ -257,11 +261,13 @@ static void best_path(
 				}
 			}
 			here = 0;
+			(void)kp_effort_spend(effort, frontier - at);
 		}
 		bool single = false;
 		(void)kp_uc_get(p + at, &len);
 		uint32_t n = KP_TRIE_ROOT;
-		for (size_t k = at; k < s.n; k++) {
+		size_t k = at;
+		for (; k < s.n; k++) {
 			n = kp_trie_step(&m->trie, n, p[k]);
 			if (n == KP_TRIE_NONE) {
 				break;
@@ -274,22 +280,28 @@ static void best_path(
 			improve(&node[k + 1], (float)m->score[id] + here, (uint32_t)at, id);
 			single = single || k + 1 - at == len;
 		}
+		if (!kp_effort_spend(effort, k - at)) {
+			return kp_effort_fail(effort, err);
+		}
 		if (!single) {
 			frontier = KP_MAX(frontier, at + len);
 			improve(&node[at + len], (float)m->unk_score + here, (uint32_t)at,
 				KP_BPE_NO_ID);
 		}
 	}
+	return 0;
 }
 
 static int encode_path(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
-	struct output *o, struct kp_spm_work *w, struct kp_err *err)
+	struct output *o, struct kp_spm_work *w, struct kp_effort *effort, struct kp_err *err)
 {
 	if (reserve(w, s.n, err)) {
 		return -1;
 	}
 	struct best *node = w->block;
-	best_path(m, v, s, node);
+	if (best_path(m, v, s, effort, node, err)) {
+		return -1;
+	}
 	uint32_t end = (uint32_t)s.n, next = UINT32_MAX;
 	kp_id id = 0;
 	while (end) { /* turn the path: from then on node[i] tells of the piece that begins at i */
@@ -337,9 +349,9 @@ uint32_t *kp_spm_ranks(const double *score, size_t n)
 }
 
 int kp_spm_encode(const struct kp_model *m, const struct kp_vocab *v, kp_str piece,
-	struct kp_spm_work *w, struct kp_ids *ids, struct kp_err *err)
+	struct kp_spm_work *w, struct kp_effort *effort, struct kp_ids *ids, struct kp_err *err)
 {
 	struct output o = { .m = m, .v = v, .ids = ids };
-	return m->kind == KP_MODEL_SPM_BPE ? encode_joined(m, v, piece, &o, w, err)
-					   : encode_path(m, v, piece, &o, w, err);
+	return m->kind == KP_MODEL_SPM_BPE ? encode_joined(m, v, piece, &o, w, effort, err)
+					   : encode_path(m, v, piece, &o, w, effort, err);
 }

@@ -20,6 +20,8 @@ enum {
 	KP_FLOW_ARENA_FACTOR = 16,
 	KP_FLOW_OFFLOAD_BYTES = 128
 				<< 10, /* longer bodies are rendered and tokenized by a worker */
+	KP_FLOW_OFFLOAD_PROMPTS =
+		16, /* more, too: each may take some milliseconds (token/effort.h) */
 	KP_FLOW_MAX_PROMPT_IDS = 4 << 20,
 	KP_FLOW_MAX_ATTEMPTS = 3, /* of one choice that failed */
 	KP_FLOW_MAX_REFUSED = 8,  /* and how often gateways may turn it away besides */

@@ -40,7 +40,8 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 	struct kp_err *err)
 {
 	/* Compiling and probing a template of the request's own takes milliseconds. */
-	if (f->body.n < KP_FLOW_OFFLOAD_BYTES && !f->turn.chat.template_source.p) {
+	if (f->body.n < KP_FLOW_OFFLOAD_BYTES && f->turn.n_prompts <= KP_FLOW_OFFLOAD_PROMPTS &&
+		!f->turn.chat.template_source.p) {
 		if (fn(f, f->l->scratch, err) == 0) {
 			return KP_STEP_NEXT;
 		}

@@ -1,13 +1,15 @@
 """Text to ids and back at the surface: /v1/tokenize and /v1/detokenize as vLLM's clients use them, kubectl-kelpie by path and by gateway, metrics, and the images that
 a gateway keeps of tokenizers. The truth is Hugging Face's libraries."""
 
+import json
 import os
 import random
 import re
 import subprocess
+import time
 
 import pytest
-from programs import BUILD, QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
+from programs import ASAN, BUILD, QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
 from wire import CHAT, call
 
 TOOLS = [{"type": "function", "function": {"name": "now", "description": "d", "parameters": {"type": "object", "properties": {}}}}]
@@ -228,6 +230,21 @@ def test_images_beside_the_last_good_program(start, sim, qwen3_path, tmp_path):
         assert loads(gateway, 1) == expected
         assert len(list((tmp_path / "tokenizers").glob("*.tokenizer"))) == 1
         gateway.stop()
+
+
+def test_a_tokenizer_that_makes_every_character_expensive(start, sim, tmp_path):
+    """One piece agrees with the text for 60,000 bytes at each place: whoever sends such a text gets an error, soon, and the loop goes on."""
+    model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["a" * 60000 + "b", -2]]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": model}))
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=tmp_path)))
+    begin = time.monotonic()
+    answer = call(gateway.port, "/v1/tokenize", {"prompt": "a" * 100_000})
+    assert answer.status == 400, answer.body
+    error = answer.json()["error"]
+    assert error["message"] == "encode text: tokenizer `hf:unigram`: the text takes more than 155 ms of computing" or ASAN
+    assert (error["type"], error["code"]) == ("invalid_request_error", "request_too_large")
+    assert time.monotonic() - begin < 20  # 0.2 s of computing, 43 s without the limit
+    assert call(gateway.port, "/v1/tokenize", {"prompt": "aa"}).json()["count"] == 2
 
 
 def test_a_cache_directory_that_fails_harms_nothing(start, sim, qwen3_path, tmp_path):
