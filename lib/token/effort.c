@@ -32,5 +32,6 @@ bool kp_effort_look(struct kp_effort *w)
 int kp_effort_fail(const struct kp_effort *w, struct kp_err *err)
 {
 	return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-		"the text takes more than %lld ms of computing", (long long)(w->limit_ns / KP_NS_PER_MS));
+		"the text takes more than %lld ms of computing",
+		(long long)(w->limit_ns / KP_NS_PER_MS));
 }

@@ -47,7 +47,8 @@ static void check(struct kp_buf *json, const char *what, const char *message)
 	int64_t took = kp_cpu_ns() - begin;
 	assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, message));
-	assert_non_null(strstr(err.msg, ": the text takes more than ")); /* 23 ms, or five times that */
+	assert_non_null(
+		strstr(err.msg, ": the text takes more than ")); /* 23 ms, or five times that */
 	assert_in_range(took, effort.limit_ns / 2, effort.limit_ns * 2);
 	kp_ids_reset(&ids);
 	assert_int_equal(kp_tokenizer_encode(t, s, &brief, &opts, &ids, &err), 0);
@@ -66,7 +67,8 @@ static void a_piece_that_is_almost_everywhere(void **state)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	(void)state;
-	begin(&b, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"");
+	begin(&b,
+		"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"");
 	many(&b, "a", PIECE);
 	kp_buf_addz(&b, "b\",-2]]}}");
 	check(&b, "a", "encode text: tokenizer `hf:unigram`: ");
@@ -76,8 +78,9 @@ static void words_of_any_length(void **state)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	(void)state;
-	begin(&b, "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"continuing_subword_prefix\":\"#\","
-		  "\"max_input_chars_per_word\":1000000,\"vocab\":{\"u\":0,\"a\":1,\"#a\":2,\"#");
+	begin(&b,
+		"{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"continuing_subword_prefix\":\"#\","
+		"\"max_input_chars_per_word\":1000000,\"vocab\":{\"u\":0,\"a\":1,\"#a\":2,\"#");
 	many(&b, "a", PIECE);
 	kp_buf_addz(&b, "b\":3}}}");
 	check(&b, "a", "encode text: tokenizer `hf:wordpiece`: ");
@@ -89,16 +92,20 @@ static void an_added_token_that_is_almost_everywhere(void **state)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	(void)state;
-	begin(&b, "{\"added_tokens\":[{\"id\":2,\"special\":true,\"single_word\":false,\"lstrip\":false,"
-		  "\"rstrip\":false,\"normalized\":false,\"content\":\"");
+	begin(&b,
+		"{\"added_tokens\":[{\"id\":2,\"special\":true,\"single_word\":false,\"lstrip\":false,"
+		"\"rstrip\":false,\"normalized\":false,\"content\":\"");
 	many(&b, "a", PIECE);
 	kp_buf_addz(&b, "b\"}]," BYTES_MODEL);
 	check(&b, "a", "encode text: tokenizer `hf:bpe`: ");
 }
 
 /* Each reads all of the text, in vain. */
-#define LOOK(c)  "a(?=[^" c "]*" c ")|"
-#define AHEAD LOOK("c") LOOK("d") LOOK("e") LOOK("f") LOOK("g") LOOK("h") LOOK("i") LOOK("j") LOOK("k") LOOK("l") LOOK("m") LOOK("n") LOOK("o") LOOK("p") LOOK("q") LOOK("r")
+#define LOOK(c) "a(?=[^" c "]*" c ")|"
+#define AHEAD                                                                                     \
+	LOOK("c")                                                                                 \
+	LOOK("d") LOOK("e") LOOK("f") LOOK("g") LOOK("h") LOOK("i") LOOK("j") LOOK("k") LOOK("l") \
+		LOOK("m") LOOK("n") LOOK("o") LOOK("p") LOOK("q") LOOK("r")
 
 static void a_pattern_that_looks_far_ahead(void **state)
 {
