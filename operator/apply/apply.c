@@ -298,10 +298,10 @@ static void on_work(void *ctx, kp_str key)
 	struct want *w = kp_map_get(&a->wants, key);
 	enum sight s = w && !w->call && a->opts.may_write(a->opts.ctx) ? see(w) : DONE;
 	if (s != NEEDED) {
-		kp_kube_queue_done(a->queue, key);
 		if (s == TOO_EARLY) {
 			kp_kube_queue_add_after(a->queue, key, LAG_NS);
 		}
+		kp_kube_queue_done(a->queue, key); /* the key is gone then */
 		return;
 	}
 	const json_t *live = w->mode == STATUS ? NULL : live_of(w);
@@ -318,8 +318,8 @@ static void on_work(void *ctx, kp_str key)
 	} else if (live) {
 		apply(w);
 	} else if (!is_known(w)) {
-		kp_kube_queue_done(a->queue, key);
 		kp_kube_queue_add_after(a->queue, key, KP_NS_PER_S);
+		kp_kube_queue_done(a->queue, key);
 	} else {
 		const struct kp_kube_write r = request(w, on_read);
 		w->call = kp_kube_get(a->opts.kube, &r);
