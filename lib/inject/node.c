@@ -159,13 +159,13 @@ int kp_inject_node_gateway(const struct kp_inject_node *n,
 	for (size_t i = 1; i < n->n_engines; i++) {
 		w.drain_s = KP_MAX(w.drain_s, n->engines[i].facts.engine->drain.budget_seconds);
 	}
-	json_t *spec = json_pack("{s:b, s:b, s:i, s:{s:b, s:{s:s}}, s:[o], s:[o, o], s:o}",
+	json_t *spec = json_pack("{s:b, s:b, s:i, s:{s:b, s:{s:s}}, s:[o], s:[o, o, o], s:o}",
 		"automountServiceAccountToken", 0, "enableServiceLinks", 0,
 		"terminationGracePeriodSeconds", w.drain_s + KP_INJECT_ENGINE_STOP_S,
 		"securityContext", "runAsNonRoot", 1, "seccompProfile", "type", "RuntimeDefault",
 		"containers", container_of(n, &w, settings, a), "volumes",
-		kp_inject_identity_volume(), kp_inject_state_volume(), "tolerations",
-		tolerations_of(n));
+		kp_inject_identity_volume(), kp_inject_memory_volume("kelpie-state", "256Mi"),
+		kp_inject_memory_volume("kelpie-nothing", "1Mi"), "tolerations", tolerations_of(n));
 	KP_BUG_ON(!spec);
 	json_t *terms = terms_of(n);
 	if (terms) {

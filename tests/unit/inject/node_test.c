@@ -56,7 +56,7 @@ static void one_engine(void **state)
 	is(kp_doc_at(gateway(made), "resources.requests"),
 		"{\"cpu\":\"500m\",\"memory\":\"512Mi\"}");
 	is(kp_doc_at(gateway(made), "resources.limits"), "{\"memory\":\"2Gi\"}");
-	assert_int_equal(json_array_size(kp_doc_at(made, "template.spec.volumes")), 2);
+	assert_int_equal(json_array_size(kp_doc_at(made, "template.spec.volumes")), 3);
 	json_decref(made);
 	json_decref(again);
 }
