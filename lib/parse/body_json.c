@@ -196,7 +196,7 @@ static void string_begin(struct kp_parser *p, enum kp_envelope e)
 {
 	kp_buf_reset(&p->word);
 	p->escaped = false;
-	p->envelope = e;
+	p->envelope = (uint8_t)e;
 }
 
 /* The first byte of a member's value. false: it is none, or the call was rejected. */

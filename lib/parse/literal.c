@@ -13,7 +13,8 @@ enum {
 	QUOTED_1, /* behind the first quote */
 	QUOTED_2, /* behind a second one at once: "" or """ */
 	STRING,
-	ENDING, /* quotes in a triple-quoted string */
+	ENDING,    /* quotes in a triple-quoted string */
+	QUOTE_END, /* behind a quote that ends a string, if a delimiter follows */
 	ESCAPE,
 	CODE,  /* digits of an escape */
 	MARKED /* between Gemma's marks */
@@ -346,6 +347,14 @@ static enum kp_literal_result in_string(struct kp_literal *l, char c, struct kp_
 		}
 		l->state = STRING;
 		return in_string(l, c, out);
+	case QUOTE_END: /* 'it's': models, and templates, forget to escape */
+		if (c == ',' || c == ':' || c == ']' || c == '}' || c == ')' || is_space(c)) {
+			return end_string(l, out) == KP_LITERAL_END ? KP_LITERAL_PAST
+								    : structure(l, c, out);
+		}
+		put_byte(out, l->quote);
+		l->state = STRING;
+		return in_string(l, c, out);
 	case ESCAPE:
 		return escape(l, c, out);
 	case CODE:
@@ -363,7 +372,8 @@ static enum kp_literal_result in_string(struct kp_literal *l, char c, struct kp_
 	}
 	if (l->state == STRING && c == l->quote) {
 		if (!l->triple) {
-			return end_string(l, out);
+			l->state = QUOTE_END;
+			return KP_LITERAL_MORE;
 		}
 		l->n_quotes = 1;
 		l->state = ENDING;

@@ -26,6 +26,8 @@ static const struct rule {
 	{ { "<｜tool▁calls▁begin｜>", "```json" }, "deepseek_v3" },
 	{ { "<｜tool▁calls▁begin｜>" }, "deepseek_v31" },
 	{ { "<|channel|>", "<|message|>", "<|start|>" }, "harmony" },
+	{ { "]<]minimax[>[" },
+		NULL }, /* MiniMax M3: not read yet, and not to be taken for another */
 	{ { "<minimax:tool_call>" }, "minimax_m2" },
 	{ { "<seed:tool_call>" }, "seed_oss" },
 	{ { "<|tool_calls_section_begin|>" }, "kimi_k2" },
@@ -40,6 +42,7 @@ static const struct rule {
 	{ { "<start_function_call>" }, "functiongemma" },
 	{ { "<|tool_call>" }, "gemma4" },
 	{ { "<|tool_call_start|>" }, "lfm2" },
+	{ { "<|tool_list_start|>" }, "lfm2" },
 	{ { "<|tools_prefix|>" }, "apertus" },
 	{ { "<function_calls>" }, "olmo3" },
 	{ { "[TOOL_CALLS]" }, "mistral" },
@@ -49,10 +52,12 @@ static const struct rule {
 	{ { "functools" }, "phi4_mini" },
 	{ { "<|tool_call|>" }, "granite" },
 	{ { "<tool_call>" }, "hermes" },
+	{ { "<|start_header_id|>", "<function=" }, "functionary_v31" },
 	{ { "<|start_header_id|>", "\"parameters\":" }, "llama3_json" },
 	{ { "<|python_tag|>" }, "llama3_json" },
 };
 static const struct rule thinking_rules[] = {
+	{ { "<|open|>", "<|sep|>" }, "kimi_k3" },
 	{ { "<seed:think>" }, "seed_oss" },
 	{ { "[THINK]" }, "mistral" },
 	{ { "<|START_THINKING|>" }, "cohere" },
@@ -110,7 +115,7 @@ void kp_parsers_choose(struct kp_parsers *p, const char *native, const struct kp
 	kp_buf_init(&literals, 2 << 20);
 	kp_template_each_literal(chat, gather, &literals);
 	const struct rule *r = match(tool_rules, KP_LEN(tool_rules), kp_buf_str(&literals));
-	if (r) {
+	if (r && r->name) {
 		p->tools = kp_grammar_find(kp_str_c(r->name));
 		snprintf(p->why, sizeof(p->why), "the template writes `%s`", r->texts[0]);
 	}

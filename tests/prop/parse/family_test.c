@@ -241,7 +241,7 @@ static void test_all_cuts(void **state)
 		for (size_t at = 1; at < text.n; at++) {
 			in_two(c, text, at, false, want);
 		}
-		for (uint64_t seed = 0; seed < 50; seed++) {
+		for (uint64_t seed = 0; seed < 300; seed++) {
 			at_random(c, text, seed, false, want);
 		}
 	}
