@@ -137,9 +137,9 @@ static enum kp_parse_start start_of(const struct request *r, const struct kp_thi
 	if (!t) {
 		return KP_PARSE_IN_TEXT;
 	}
-	if (r->tail.p) {
-		enum kp_parse_start start = kp_parse_start_of(t, r->tail);
-		return start == KP_PARSE_AUTO ? KP_PARSE_IN_TEXT : start;
+	enum kp_parse_start said = r->tail.p ? kp_parse_start_of(t, r->tail) : KP_PARSE_AUTO;
+	if (said != KP_PARSE_AUTO) {
+		return said;
 	}
 	kp_str rest = kp_str_c(t->kwarg), name;
 	while (t->kwarg && kp_str_split(&rest, ' ', &name)) {

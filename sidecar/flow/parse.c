@@ -63,13 +63,12 @@ int kp_flow_parsers_open(struct kp_flow *f, struct kp_err *err)
 	}
 	for (size_t i = 0; i < f->n_choices; i++) {
 		struct kp_choice *c = &f->choices[i];
-		enum kp_parse_start start = kp_parse_start_of(p->thinking, c->prompt->text.s);
 		const struct kp_parse_opts opts = { .tools = p->tools,
 			.thinking = p->thinking,
 			.offer = &f->offer,
 			.controls = p->controls,
 			.n_controls = p->n_controls,
-			.start = start == KP_PARSE_AUTO ? KP_PARSE_IN_TEXT : start,
+			.start = kp_parse_start_of(p->thinking, c->prompt->text.s),
 			.one_call = chat->one_call,
 			.choice = c->index,
 			.rng = &f->l->rng,

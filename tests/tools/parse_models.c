@@ -49,7 +49,7 @@ int main(void)
 	printf("# Families of models\n\n"
 	       "How the families' tool calls and thoughts are written, and how that was tested. Made from the tables that the parsers use (`make regen`); what the words mean is in\n"
 	       "[parsers.md](parsers.md). Every family is tested in every cut (`tests/prop/parse`); *verified* says by what besides:\n"
-	       "*its template*: calls that the model's own chat template renders into history are parsed back (`tests/oracle/prompt/test_parse_round_trip.py`).\n\n"
+	       "*its template*: calls that the model's own chat template renders into history are parsed back (`tests/oracle/prompt/test_parse_round_trip.py`). *vLLM*: its parser says the same of the same text (`hack/check-vllm`).\n\n"
 	       "## Tool calls\n\n"
 	       "| parser | models | markers | body | identifiers | in thoughts | verified | other names |\n|---|---|---|---|---|---|---|---|\n");
 	for (size_t i = 0; i < kp_n_grammars; i++) {
