@@ -70,8 +70,8 @@ json_t *kp_member_object(json_t *object, const char *key);
 json_t *kp_member_list(json_t *object, const char *key);
 /* The element whose `key` is that string: its index, or -1. */
 ptrdiff_t kp_find_by(const json_t *list, const char *key, kp_str value);
-/* Is everything of `ours` in `theirs`? What an API server fills in, and others add to a list by name, does not count; words of a
-   command line and resources must be equal. */
+/* Is everything of `ours` in `theirs`, and nothing there that was ours once? What an API server fills in, and what others add to the environment, does not count;
+   words of a command line and resources must be equal, lists of one length. */
 bool kp_covers(const json_t *theirs, const json_t *ours);
 
 /* --- patches (patch.c) --- */

@@ -76,6 +76,7 @@ static bool is_exact(const char *key)
 	return false;
 }
 
+/* In any order: others may put theirs between. */
 static bool list_covers(const json_t *theirs, const json_t *ours)
 {
 	for (size_t i = 0; i < json_array_size(ours); i++) {
@@ -90,6 +91,13 @@ static bool list_covers(const json_t *theirs, const json_t *ours)
 	return true;
 }
 
+/* What ours has not any more must go: only to the environment others add. */
+static bool may_have_more(const char *key, const json_t *theirs, const json_t *ours)
+{
+	return !json_is_array(ours) || json_array_size(theirs) == json_array_size(ours) ||
+	       kp_str_eq(kp_str_c(key), KP_S("env"));
+}
+
 bool kp_covers(const json_t *theirs, const json_t *ours)
 {
 	const char *key;
@@ -98,7 +106,8 @@ bool kp_covers(const json_t *theirs, const json_t *ours)
 		json_object_foreach((json_t *)kp_unconst(ours), key, v)
 		{
 			const json_t *other = json_object_get(theirs, key);
-			if (is_exact(key) ? !json_equal(other, v) : !kp_covers(other, v)) {
+			bool same = is_exact(key) ? json_equal(other, v) : kp_covers(other, v);
+			if (!same || !may_have_more(key, other, v)) {
 				return false;
 			}
 		}

@@ -556,6 +556,50 @@ static void mode_node(void **state)
 	json_decref(sidecar);
 }
 
+/* A template that was injected, and then was changed by hand: as if the plain one had been injected. */
+static void what_is_not_wanted_any_more(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *before, *after;
+	} table[] = {
+		{ "kelpie.dev/log-level: debug", "" },
+		{ "kelpie.dev/gateway-cpu-limit: '2'", "" },
+		{ "kelpie.dev/shm: Share", "kelpie.dev/shm: None" },
+		{ "kelpie.dev/probe-port: '9999'", "" },
+		{ "kelpie.dev/gateway-mode: Node", "kelpie.dev/gateway-mode: Sidecar" },
+	};
+	for (size_t i = 0; i < KP_LEN(table); i++) {
+		char text[600];
+		snprintf(text, sizeof(text), POD("%s", "", ""), table[i].before);
+		json_t *first = inject(text);
+		snprintf(text, sizeof(text), POD("%s", "", ""), table[i].after);
+		json_t *plain_pod = yaml(text), *want = inject(text);
+		json_t *annotations = json_deep_copy(kp_doc_at(plain_pod, "metadata.annotations"));
+		json_object_set_new(annotations, "kelpie.dev/injected", json_string("0.0.1"));
+		json_object_set_new(json_object_get(first, "metadata"), "annotations", annotations);
+		struct kp_inject_settings s = kp_inject_defaults();
+		json_t *got = inject_with(first, &plain, &s);
+		assert_true(json_equal(gateway_of(got), gateway_of(want)));
+		assert_true(json_equal(kp_doc_at(got, "metadata"), kp_doc_at(want, "metadata")));
+		assert_int_equal(json_array_size(kp_doc_at(got, "spec.volumes")),
+			json_array_size(kp_doc_at(want, "spec.volumes")));
+		json_decref(first);
+		json_decref(plain_pod);
+		json_decref(want);
+		json_decref(got);
+	}
+	/* What others added to its environment stays, the mounts of others do not. */
+	json_t *pod = inject(POD("", "", "")),
+	       *env = json_object_get(kp_unconst(gateway_of(pod)), "env");
+	json_array_append_new(env, yaml("{name: OTEL, value: x}"));
+	struct kp_inject_settings s = kp_inject_defaults();
+	json_t *again = inject_with(pod, &plain, &s);
+	assert_true(json_equal(pod, again));
+	json_decref(again);
+	json_decref(pod);
+}
+
 static void an_engine_that_is_not_there(void **state)
 {
 	(void)state;
@@ -572,6 +616,7 @@ int main(void)
 		T(order_of_init_containers), T(hooks), T(grace), T(shared_memory),
 		T(networks_of_the_node), T(resources), T(resources_of_the_engine), T(ports),
 		T(which_container), T(hostile_annotations), T(names_of_ours), T(shapes),
-		T(clusters), T(mode_node), T(an_engine_that_is_not_there) };
+		T(clusters), T(mode_node), T(what_is_not_wanted_any_more),
+		T(an_engine_that_is_not_there) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
