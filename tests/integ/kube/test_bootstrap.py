@@ -128,6 +128,20 @@ def serves(gateway):
     return call(gateway.port, COMPLETIONS, BODY).status == 200
 
 
+def test_options(tmp_path):
+    rest = ["--token-file", "t", "--bootstrap-ca", "c", "--state-dir", tmp_path]
+    for argv, words in (
+        (["--manifests", "x", "--token-file", "t"], "`--token-file` and `--bootstrap-ca` go with `--bootstrap`"),
+        (["--control", "a:1", "--bootstrap", "https://a:1", "--state-dir", tmp_path], "`--bootstrap` needs"),
+        (["--manifests", "x", "--bootstrap", "https://a:1", *rest], "`--bootstrap` needs"),
+        (["--control", "a:1", "--bootstrap", "https://a:1", "--tls-dir", tmp_path, *rest], "the certificate comes from one place"),
+        (["--control", "a:1", "--bootstrap", "http://a:1", *rest], "expected https://HOST:PORT, got `http://a:1`"),
+        (["--control", "a:1", "--bootstrap", "https://a:1", *rest[:4], "--state-dir", "d" * 5000], "`--state-dir`: is too long"),
+    ):
+        done = subprocess.run([programs.BUILD / "bin/kelpie-sidecar", *argv], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and words in done.stderr, (argv, done)
+
+
 def test_a_gateway_bootstraps(world):
     operator = world.operator()
     owner, entry = world.owner_and_entry(operator)
