@@ -147,6 +147,50 @@ def test_from_a_template_to_a_served_model(operator, join, ns):
     assert "Serving" in [e["reason"] for e in events if e["regarding"]["kind"] == "InferenceEngine"]
 
 
+def test_row_2_a_pool_is_the_users_and_the_gateways(operator, join, ns):
+    """Kelpie is no Gateway: it writes nothing into the pool, neither spec nor labels nor an entry of status.parents."""
+    put(ns, pool(), template(replicas=1))
+    before = ns.cluster.ask("GET", path_of(ns, "InferencePool", "pool"))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    for gateway, ip in start(ns, join).values():
+        serve(gateway, ns, "e", ips=[ip])
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    assert ns.cluster.ask("GET", path_of(ns, "InferencePool", "pool")) == before
+
+
+def test_row_19_the_api_server_is_away(operator, join, ns, cluster):
+    """What runs goes on; nothing runs hot; what happened meanwhile is done when it is back."""
+    put(ns, pool(), template(replicas=1))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    [(gateway, ip)] = start(ns, join).values()
+    serve(gateway, ns, "e", ips=[ip])
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    sent, asked = len(gateway.programs), operator.metric("kelpie_kube_requests_total")
+    cluster.kill_api_server()
+    join("late").wait_programs(1)  # programs do not need the API: its coming is one
+    time.sleep(4)
+    assert operator.metric("kelpie_kube_requests_total") - asked < 400 and operator.ask("/readyz")[0] == 200
+    assert not gateway.end and len(gateway.programs) <= sent + 2
+    cluster.up()
+    change(ns, "InferenceEngine", "e", {"replicas": 2})
+    wait_until(lambda: deployment(ns)["spec"]["replicas"] == 2, "the change")
+    wait_until(lambda: status(ns)["gateways"]["desired"] == 2, "the gateway that came meanwhile")
+
+
+def test_a_namespace_that_is_deleted_in_the_middle(operator, join, ns, cluster):
+    put(ns, pool(), template(replicas=1))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    [(gateway, ip)] = start(ns, join).values()
+    serve(gateway, ns, "e", ips=[ip])
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    cluster.ask("DELETE", f"/api/v1/namespaces/{ns.name}")
+    wait_until(lambda: operator.told().get("engines", []) == [], "the engine is gone")
+    time.sleep(1)
+    asked = operator.metric("kelpie_kube_requests_total")
+    time.sleep(2)
+    assert operator.metric("kelpie_kube_requests_total") - asked < 10 and not gateway.end  # it keeps what it has
+
+
 def test_a_run_with_nothing_changing_writes_nothing(operator, join, ns):
     put(ns, pool(), template(replicas=1))
     wait_until(lambda: len(pods(ns)) == 1, "its pod")

@@ -27,7 +27,7 @@ def join(operator, ns):
         gateway.close()
 
 
-def test_a_pod_is_an_endpoint_of_its_own_gateway(operator, join, ns):
+def test_row_3_a_pod_is_an_endpoint_of_its_own_gateway(operator, join, ns):
     put(ns, programs.pool(), in_pods(programs.engine("e", 1)))
     entry = join("entry")
     entry.wait_programs(1)
@@ -60,7 +60,7 @@ def test_a_pod_is_an_endpoint_of_its_own_gateway(operator, join, ns):
     assert second != uid
 
 
-def test_a_name_that_comes_again_is_another_endpoint(operator, join, ns):
+def test_row_3_a_name_that_comes_again_is_another_endpoint(operator, join, ns):
     """A StatefulSet's pod: the same name, and by chance the same address."""
     put(ns, programs.pool(), in_pods(programs.engine("e", 1), port=8000))
     entry = join("entry")
