@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, FORMAT = 3 };
+enum { ALIGN = 64, FORMAT = 3, HUGE_PAGE = 2 << 20 };
 
 struct section {
 	uint64_t at, n;
@@ -81,6 +81,31 @@ static size_t align(size_t n)
 	return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
+/* Memory for a block, at the begin of a huge page where it is long: its tables are looked into everywhere, and each small page is one
+   translation more. NULL: there is none. */
+static char *map_block(size_t n)
+{
+	size_t align = n >= HUGE_PAGE ? HUGE_PAGE : 0;
+	char *p = mmap(NULL, n + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		return NULL;
+	}
+	if (align) {
+		size_t before = -(uintptr_t)p & (align - 1), page = (size_t)sysconf(_SC_PAGESIZE);
+		size_t end = (before + n + page - 1) & ~(page - 1),
+		       all = (n + align + page - 1) & ~(page - 1);
+		if (before) {
+			munmap(p, before);
+		}
+		if (end < all) {
+			munmap(p + end, all - end);
+		}
+		p += before;
+		(void)madvise(p, n, MADV_HUGEPAGE); /* a wish; small pages do as well */
+	}
+	return p;
+}
+
 int kp_image_make(struct kp_tokenizer *built, struct kp_image *ret, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf facts;
@@ -108,9 +133,8 @@ int kp_image_make(struct kp_tokenizer *built, struct kp_image *ret, struct kp_er
 		}
 	}
 	h.size = at;
-	char *p = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
-		-1, 0);
-	if (p == MAP_FAILED) {
+	char *p = map_block(at);
+	if (!p) {
 		return kp_err_set(
 			err, KP_RESOURCE_EXHAUSTED, "load tokenizer: `%zu` bytes of tables", at);
 	}
