@@ -48,7 +48,7 @@ static inline kp_id symbol(const struct kp_bpe *b, const uint8_t *start, const u
 enum { GROUP = 8, GROUPS = KP_BPE_SMALL / GROUP };
 
 /* One piece being merged. key: rank << 8 | position of the pair that starts at a symbol, so that the least one is the next
-   merge; NONE when the pair never merges. least: of each group of eight. Words of 64 bits, since the compiler would otherwise read keys
+   merge; the rank is KP_BPE_NONE when the pair never merges. least: of each group of eight. Words of 64 bits, since the compiler would otherwise read keys
    as vectors right after they were written one by one, which the processor cannot forward. */
 struct small {
 	kp_id sym[KP_BPE_SMALL + 1];
@@ -58,7 +58,7 @@ struct small {
 
 static inline uint64_t key_of(uint32_t rank, size_t at)
 {
-	return rank == KP_BPE_NONE ? NONE : (uint64_t)rank << 8 | at;
+	return (uint64_t)rank << 8 | at;
 }
 
 static inline void update_group(struct small *w, size_t group)
@@ -145,7 +145,7 @@ static inline __attribute__((always_inline)) size_t merge_small(const struct kp_
 	for (size_t i = 0; i < groups; i++) {
 		update_group(w, i);
 	}
-	for (uint64_t m; (m = least(w, groups)) != NONE;) {
+	for (uint64_t m; (uint32_t)((m = least(w, groups)) >> 8) != KP_BPE_NONE;) {
 		uint32_t rank = (uint32_t)(m >> 8);
 		size_t i = (size_t)(m & 255), j = w->next[i], g = i / GROUP;
 		kp_id made = kp_bpe_product(b, rank);
@@ -172,6 +172,153 @@ static inline __attribute__((always_inline)) size_t merge_small(const struct kp_
 	return collect(b, w, k, last, out, len);
 }
 
+/* --- many short pieces --------------------------------------------------------------------------------------------------- */
+
+enum { FEW = KP_BPE_FEW, FEW_SHORT = 9, LANES = 4 };
+
+/* As small, for a piece as most are: places from 1, so that there is one before the first and one behind the last, both without a symbol, and every merge is the
+   same few lines without a branch. What they cost is waiting for the tables, so LANES pieces take one merge each in turn. */
+struct lane {
+	kp_id sym[FEW + 2];
+	uint8_t next[FEW + 2], prev[FEW + 2];
+	uint64_t key[FEW + 2];
+	size_t k; /* symbols, at places 1 to k */
+	struct kp_bpe_job *job;
+};
+
+static inline uint64_t least_of_8(const uint64_t *k)
+{
+	uint64_t a = KP_MIN(k[0], k[1]), b = KP_MIN(k[2], k[3]), c = KP_MIN(k[4], k[5]),
+		 d = KP_MIN(k[6], k[7]);
+	a = KP_MIN(a, b);
+	c = KP_MIN(c, d);
+	return KP_MIN(a, c);
+}
+
+/* One merge; false: there is none. long_one: it had more than eight pairs. */
+static inline __attribute__((always_inline)) bool merge_one(
+	const struct kp_bpe *b, struct lane *w, bool long_one)
+{
+	uint64_t m = least_of_8(w->key + 1);
+	m = long_one ? KP_MIN(m, least_of_8(w->key + 9)) : m;
+	uint32_t rank = (uint32_t)(m >> 8);
+	if (rank == KP_BPE_NONE) {
+		return false;
+	}
+	size_t i = (size_t)(m & 255), j = w->next[i], after = w->next[j], before = w->prev[i];
+	kp_id made = kp_bpe_product(b, rank);
+	w->sym[i] = made;
+	w->next[i] = (uint8_t)after;
+	w->prev[after] = (uint8_t)i;
+	w->key[j] = NONE;
+	uint64_t key = key_of(kp_bpe_rank(b, made, w->sym[after]), i);
+	w->key[i] = after > w->k ? NONE : key;
+	w->key[before] = key_of(kp_bpe_rank(b, w->sym[before], made), before);
+	return true;
+}
+
+static inline void put(struct lane *w, kp_id id, uint32_t rank)
+{
+	size_t k = ++w->k;
+	w->sym[k] = id;
+	w->next[k] = (uint8_t)(k + 1);
+	w->prev[k] = (uint8_t)(k - 1);
+	w->key[k - 1] = key_of(rank, k - 1);
+}
+
+static inline void begin(const struct kp_bpe *b, struct lane *w)
+{
+	memset(w->key, 0xff, sizeof(w->key));
+	w->sym[0] = b->gap;
+	w->k = 0;
+}
+
+static void begin_job(const struct kp_bpe *b, struct lane *w, struct kp_bpe_job *job)
+{
+	begin(b, w);
+	w->job = job;
+	unsigned before = 256; /* as in prepare */
+	for (size_t i = 0, len; i < job->n; i += len) {
+		unsigned c = job->p[i];
+		kp_id id = symbol(b, job->p, job->p + i, job->p + job->n, &len);
+		if (id == b->gap && b->drop_gaps) {
+			continue;
+		}
+		c = len == 1 ? c : 256;
+		put(w, id,
+			(before | c) < 256 ? b->byte_pair[before << 8 | c]
+					   : kp_bpe_rank(b, w->sym[w->k], id));
+		before = c;
+	}
+	w->sym[w->k + 1] = b->gap;
+}
+
+static inline size_t end(const struct kp_bpe *b, const struct lane *w, kp_id *out)
+{
+	size_t n = 0;
+	for (size_t i = 1; i <= w->k; i = w->next[i]) {
+		out[n] = w->sym[i];
+		n += w->sym[i] != b->gap;
+	}
+	return n;
+}
+
+/* The next job of this length, n when there is none. */
+static inline size_t next_job(const struct kp_bpe_job *job, size_t n, size_t i, bool long_one)
+{
+	while (i < n && (job[i].n > FEW_SHORT) != long_one) {
+		i++;
+	}
+	return i;
+}
+
+static inline __attribute__((always_inline)) void merge_lanes(
+	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n, bool long_ones)
+{
+	struct lane lane[LANES], *live[LANES];
+	size_t n_live = 0, at = next_job(job, n, 0, long_ones);
+	for (; at < n && n_live < LANES; n_live++) {
+		live[n_live] = &lane[n_live];
+		begin_job(b, live[n_live], &job[at]);
+		at = next_job(job, n, at + 1, long_ones);
+	}
+	while (n_live) {
+		for (size_t i = 0; i < n_live; i++) {
+			if (KP_LIKELY(merge_one(b, live[i], long_ones))) {
+				continue;
+			}
+			live[i]->job->n = end(b, live[i], live[i]->job->ids);
+			if (at < n) {
+				begin_job(b, live[i], &job[at]);
+				at = next_job(job, n, at + 1, long_ones);
+			} else {
+				live[i] = live[--n_live];
+			}
+		}
+	}
+}
+
+void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
+{
+	merge_lanes(
+		b, job, n, false); /* no more ids than symbols come out: still short ones then */
+	merge_lanes(b, job, n, true);
+}
+
+/* Those of w, of which there are few. */
+static size_t small_few(const struct kp_bpe *b, const struct small *w, size_t k, kp_id *out)
+{
+	struct lane lane;
+	begin(b, &lane);
+	for (size_t i = 0; i < k; i++) {
+		put(&lane, w->sym[i], i ? (uint32_t)(w->key[i - 1] >> 8) : KP_BPE_NONE);
+	}
+	lane.sym[k + 1] = b->gap;
+	while (merge_one(b, &lane, true)) {
+	}
+	return end(b, &lane, out);
+}
+
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out)
 {
 	struct small w;
@@ -181,7 +328,7 @@ size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *o
 		out[0] = w.sym[0];
 		return k && w.sym[0] != b->gap;
 	}
-	return merge_small(b, &w, k, out, NULL, NULL);
+	return k <= FEW ? small_few(b, &w, k, out) : merge_small(b, &w, k, out, NULL, NULL);
 }
 
 static void prepare_symbols(const struct kp_bpe *b, const kp_id *sym, size_t n, struct small *w)

@@ -140,7 +140,8 @@ static inline uint32_t kp_bpe_rank(const struct kp_bpe *b, kp_id left, kp_id rig
 	for (;; l++, tag++) {
 		unsigned m = kp_pair_match(l, tag);
 		uint32_t rank = l->rank[__builtin_ctz(m | 0x80)];
-		if (KP_LIKELY(m || l->tag[7] == 0)) {
+		/* Asked first, since whether a pair is found is anybody's guess. */
+		if (KP_LIKELY(l->tag[7] == 0) || m) {
 			return m ? rank : KP_BPE_NONE;
 		}
 	}
@@ -152,6 +153,15 @@ static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
 
 /* At most KP_BPE_SMALL bytes; out has room for n ids. Returns how many. */
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out);
+
+/* The same for many short pieces at once. */
+enum { KP_BPE_FEW = 17 }; /* bytes */
+struct kp_bpe_job {
+	const uint8_t *p;
+	size_t n;   /* bytes, at most KP_BPE_FEW; then how many ids came out */
+	kp_id *ids; /* room for n */
+};
+void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n);
 
 /* The symbols that merging n bytes starts from; sym has room for n. Returns how many. */
 size_t kp_bpe_start(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *sym);

@@ -2,7 +2,8 @@
    collected in the scratch and copied to the caller's array in blocks, so the array's maximum is exact.
 
    What new text costs is waiting for memory: the cache, the table of words and the merges' tables do not fit the processor's second-level cache. So pieces are
-   queued while the cache's lines for them are on their way; before they are taken, the ones that the cache does not know ask for the lines of the words' table. */
+   queued while the cache's lines for them are on their way. A full queue is worked off in steps, each for all pieces before the next one: look into the cache; look those up
+   that it does not know as words; merge those that are none, several side by side (kp_bpe_merge_all); copy all ids; put what was new into the cache. */
 #include "token/span.h"
 
 #include <string.h>
@@ -102,6 +103,23 @@ static size_t merge(const struct kp_tokenizer *t, const uint8_t *p, size_t n, kp
 			   : kp_bpe_small(&t->bpe, p, n, ids);
 }
 
+/* Keeps what a short piece gave. */
+static void keep(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key,
+	const kp_id *ids, size_t count)
+{
+	struct kp_cache_entry *c = kp_span_bucket(e, key);
+	c[1] = c[0];
+	c->key = key;
+	if (count <= 4) {
+		memcpy(c->id, ids, sizeof(c->id));
+		c->id[0] = (count ? ids[0] : 0) | (kp_id)count << 24;
+	} else { /* the entry only says where to look */
+		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
+			kp_hash_fold(key.lo, key.hi), ids, count);
+	}
+}
+
 static void miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
 {
 	if (KP_UNLIKELY(!merges_at_once(e->t))) {
@@ -115,17 +133,7 @@ static void miss(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_
 	if (ids[0] == KP_BPE_NO_ID) {
 		count = merge(e->t, p, n, ids);
 	}
-	struct kp_cache_entry *c = kp_span_bucket(e, key);
-	c[1] = c[0];
-	c->key = key;
-	if (count <= 4) {
-		memcpy(c->id, ids, sizeof(c->id));
-		c->id[0] = (count ? ids[0] : 0) | (kp_id)count << 24;
-	} else { /* the entry only says where to look */
-		c->id[0] = (kp_id)KP_CACHE_FAR << 24;
-		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), p, n,
-			kp_hash_fold(key.lo, key.hi), ids, count);
-	}
+	keep(e, p, n, key, ids, count);
 	memcpy(e->out + e->n, ids, count * sizeof(kp_id));
 	e->n += count;
 }
@@ -215,23 +223,110 @@ static inline void take(struct kp_span *e, const struct kp_cache_entry *c, struc
 	e->n += count;
 }
 
-/* Asks for the memory that the pieces need which the cache does not know. */
-static void prefetch_words(struct kp_span *e, size_t n)
+/* Where in the cache each of n queued pieces is. Those that it does not have are put into `missed`, and those and long ones are sent to e->apart. No branch, so that
+   they wait for memory side by side. */
+static size_t look_up(struct kp_span *e, size_t n)
 {
-	uint8_t unknown[KP_LEN(e->queue)];
 	size_t k = 0;
 	for (size_t i = 0; i < n; i++) {
-		const struct kp_queued *q = &e->queue[i];
-		const struct kp_cache_entry *c = q->bucket;
+		struct kp_queued *q = &e->queue[i];
+		struct kp_cache_entry *c = q->bucket;
 		uint64_t first = (c->key.lo ^ q->key.lo) | (c->key.hi ^ q->key.hi),
 			 second = (c[1].key.lo ^ q->key.lo) | (c[1].key.hi ^ q->key.hi);
-		unknown[k] = (uint8_t)i;
-		k += first && second;
+		bool is_short = q->n <= KP_CACHE_KEY, unknown = (first != 0) & (second != 0);
+		uintptr_t there = (uintptr_t)(c + (first != 0)), apart = (uintptr_t)&e->apart,
+			  mask = -(uintptr_t)(unknown | !is_short);
+		q->bucket = (struct kp_cache_entry *)(there ^ ((there ^ apart) & mask));
+		e->missed_at[k] = (uint32_t)i;
+		k += unknown & is_short;
+	}
+	return k;
+}
+
+/* The ids of k missed pieces. */
+static void resolve(struct kp_span *e, size_t k)
+{
+	const struct kp_tokenizer *t = e->t;
+	struct kp_bpe_job job[KP_QUEUE_ROOM];
+	uint16_t at[KP_QUEUE_ROOM]; /* in `missed` */
+	size_t n = 0;
+	for (size_t i = 0; i < k; i++) {
+		const struct kp_queued *q = &e->queue[e->missed_at[i]];
+		__builtin_prefetch(kp_words_line(
+			&t->words, kp_words_hash(q->key.lo, (uint32_t)q->key.hi, q->n)));
 	}
 	for (size_t i = 0; i < k; i++) {
-		const struct kp_queued *q = &e->queue[unknown[i]];
-		__builtin_prefetch(kp_words_line(
-			&e->t->words, kp_words_hash(q->key.lo, (uint32_t)q->key.hi, q->n)));
+		const struct kp_queued *q = &e->queue[e->missed_at[i]];
+		kp_id id = q->n <= KP_WORD_MAX
+				   ? kp_words_find(&t->words, q->key.lo, (uint32_t)q->key.hi, q->n)
+				   : whole(t, q->p, q->n);
+		struct kp_missed *m = &e->missed[i];
+		m->ids[0] = id;
+		m->count = 1;
+		if (id == KP_BPE_NO_ID && t->cut_text) {
+			m->count = (uint32_t)merge(t, q->p, q->n, m->ids);
+		} else if (id == KP_BPE_NO_ID) {
+			job[n] = (struct kp_bpe_job){ q->p, q->n, m->ids };
+			at[n++] = (uint16_t)i;
+		}
+	}
+	kp_bpe_merge_all(&t->bpe, job, n);
+	for (size_t i = 0; i < n; i++) {
+		e->missed[at[i]].count = (uint32_t)job[i].n;
+	}
+}
+
+/* The ids of a piece that are not in its entry. */
+static void take_apart(struct kp_span *e, const struct kp_queued *q, size_t *next)
+{
+	if (q->bucket != &e->apart) {
+		far(e, q->p, q->n, q->key);
+	} else if (q->n > KP_CACHE_KEY) {
+		long_piece(e, q->p, q->n);
+	} else {
+		const struct kp_missed *m = &e->missed[(*next)++];
+		memcpy(e->out + e->n, m->ids, sizeof(m->ids));
+		e->n += m->count;
+	}
+}
+
+/* As kp_span_drain, for models whose short pieces are merged at once. The cache changes when all ids are taken. */
+static void drain_at_once(struct kp_span *e, size_t n)
+{
+	e->apart.id[0] = (kp_id)KP_CACHE_FAR << 24;
+	size_t k = look_up(e, n), next = 0, out = e->n;
+	resolve(e, k);
+	for (const struct kp_queued *q = e->queue, *last = q + n; q < last; q++) {
+		kp_id id[4];
+		memcpy(id, q->bucket->id, sizeof(id));
+		size_t count = id[0] >> 24;
+		if (KP_UNLIKELY(count == KP_CACHE_FAR) || KP_UNLIKELY(out > KP_OUT)) {
+			e->n = out;
+			if (out > KP_OUT) {
+				kp_span_flush(e);
+			}
+			if (count == KP_CACHE_FAR) {
+				take_apart(e, q, &next);
+				out = e->n;
+				if (e->failed) {
+					break;
+				}
+				continue;
+			}
+			out = e->n;
+		}
+		id[0] &= 0xffffff;
+		memcpy(e->out + out, id, sizeof(id));
+		out += count;
+	}
+	e->n = out;
+	for (size_t i = 0; i < k; i++) {
+		const struct kp_missed *m = &e->missed[i];
+		const struct kp_queued *q = &e->queue[e->missed_at[i]];
+		const struct kp_cache_entry *c = kp_span_bucket(e, q->key);
+		if (c->key.lo != q->key.lo || c->key.hi != q->key.hi) {
+			keep(e, q->p, q->n, q->key, m->ids, m->count);
+		}
 	}
 }
 
@@ -239,8 +334,9 @@ void kp_span_drain(struct kp_span *e)
 {
 	size_t n = e->queued;
 	e->queued = 0;
-	if (e->t->words.word) {
-		prefetch_words(e, n);
+	if (merges_at_once(e->t)) {
+		drain_at_once(e, n);
+		return;
 	}
 	for (size_t i = 0; i < n && !e->failed; i++) {
 		const struct kp_queued *q = &e->queue[i];

@@ -13,7 +13,8 @@ enum {
 	KP_PAD = KP_BLOCK + 16, /* bytes readable behind the begin of a block */
 	KP_OUT = 2048,          /* ids collected before they go to the caller's array */
 	KP_OUT_ROOM = 32,
-	KP_QUEUE = 64, /* pieces that are looked up side by side, at least */
+	KP_QUEUE = 192, /* pieces that are looked up side by side, at least */
+	KP_QUEUE_ROOM = KP_QUEUE + KP_BLOCK + 1,
 };
 
 /* A piece whose place in the cache is on its way from memory. */
@@ -22,6 +23,12 @@ struct kp_queued {
 	struct kp_cache_entry *bucket;
 	const uint8_t *p;
 	size_t n;
+};
+
+/* One that the cache does not know. */
+struct kp_missed {
+	uint32_t count; /* of its ids */
+	kp_id ids[KP_CACHE_KEY];
 };
 
 struct kp_span {
@@ -37,7 +44,10 @@ struct kp_span {
 	kp_id out[KP_OUT + KP_OUT_ROOM];
 	uint8_t tail[2 * KP_PAD];
 	size_t queued;
-	struct kp_queued queue[KP_QUEUE + KP_BLOCK + 1];
+	struct kp_queued queue[KP_QUEUE_ROOM];
+	struct kp_cache_entry apart;       /* stands for pieces whose ids are no cache entry's */
+	uint32_t missed_at[KP_QUEUE_ROOM]; /* in the queue */
+	struct kp_missed missed[KP_QUEUE_ROOM];
 };
 
 void kp_span_flush(struct kp_span *e); /* sets failed and err when the caller's array is full */

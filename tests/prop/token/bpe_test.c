@@ -57,6 +57,53 @@ static void all_ways_agree(void **state)
 	kp_ids_fini(&got);
 }
 
+/* Short pieces, any number at once: each as if it were alone. */
+static void pieces_at_once(void **state)
+{
+	(void)state;
+	enum { JOBS = 40 };
+	struct kp_rng r;
+	struct kp_buf b;
+	struct kp_ids want, got;
+	kp_rng_seed(&r, test_seed());
+	kp_buf_init(&b, 1 << 20);
+	kp_ids_init(&want, 1 << 20);
+	kp_ids_init(&got, 1 << 20);
+	for (int v = 0; v < 24; v++) {
+		made_init(&made, &r, 1 + kp_rng_below(&r, 300), v % 3 == 0);
+		struct kp_tokenizer *t = made_load(&made, made_pretoks[0], false, false, "");
+		for (int k = 0; k < 10; k++) {
+			uint8_t text[JOBS][KP_BPE_FEW];
+			kp_id ids[JOBS][KP_BPE_FEW];
+			struct kp_bpe_job job[JOBS];
+			size_t len[JOBS], n = kp_rng_below(&r, JOBS + 1);
+			for (size_t i = 0; i < n; i++) {
+				kp_str piece =
+					random_piece(&r, 1 + kp_rng_below(&r, KP_BPE_FEW - 2), &b);
+				len[i] = piece.n;
+				memcpy(text[i], piece.p, piece.n);
+				job[i] = (struct kp_bpe_job){ text[i], len[i], ids[i] };
+			}
+			kp_bpe_merge_all(&t->bpe, job, n);
+			for (size_t i = 0; i < n; i++) {
+				kp_str piece = kp_str_n((const char *)text[i], len[i]);
+				kp_ids_reset(&want);
+				made_bpe(&made, piece, &want);
+				kp_ids_reset(&got);
+				assert_true(kp_ids_reserve(&got, KP_BPE_FEW));
+				memcpy(got.p, ids[i], job[i].n * sizeof(kp_id));
+				got.n = job[i].n;
+				assert_ids(&got, &want, piece);
+			}
+		}
+		kp_tokenizer_unref(t);
+		kp_arena_destroy(made.arena);
+	}
+	kp_buf_fini(&b);
+	kp_ids_fini(&want);
+	kp_ids_fini(&got);
+}
+
 /* TK-07: long pieces, by windows and by the queue. */
 static void long_pieces_agree(void **state)
 {
@@ -96,6 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_ways_agree),
+		cmocka_unit_test(pieces_at_once),
 		cmocka_unit_test(long_pieces_agree),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
