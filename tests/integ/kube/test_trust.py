@@ -170,6 +170,22 @@ def test_several_operators_have_one_authority(cluster, run, system, other, tmp_p
         wait_until(lambda: (secret(cluster, system) or {}).get("ca.crt", was.encode()) != was.encode(), "another authority")
 
 
+def test_only_the_leader_writes(cluster, run, system, other):
+    """A standby shows what the leader wrote, and goes on where it stopped."""
+    options = ("--leader-elect", "--ca-rotate", "4", "--ca-overlap", "1", "--certificate-lifetime", "6")
+    first, second = run(*options), run(*options)
+    for o in first, second:
+        ready(o, cluster, system)
+        wait_until(lambda: o.ask("/readyz")[0] == 200, "readiness")  # noqa: B023
+    leader, standby = (first, second) if first.metric("kelpie_operator_leader") else (second, first)
+    wait_until(lambda: leader.metric("kelpie_operator_authority_changes_total") >= 2, "a rotation")
+    wait_until(lambda: standby.shown() == leader.shown(), "the same certificate")
+    assert leader.lines("certificates written") and not standby.lines("certificates written")
+    leader.stop()
+    wait_until(lambda: standby.metric("kelpie_operator_authority_changes_total") >= 1, "the next rotation")
+    ready(standby, cluster, system)
+
+
 def test_a_secret_that_makes_no_sense_stays(cluster, run, system, other):
     """Somebody's mistake is said, and is theirs to undo; the listeners go on with what they have."""
     operator = run()
