@@ -162,6 +162,12 @@ static void read_file(struct kp_model_files *f, struct kp_arena *a, kp_str name,
 	}
 }
 
+/* By far the largest file says nothing here. */
+static bool is_wanted(kp_str name)
+{
+	return !kp_str_ends(name, KP_S("tokenizer.json"));
+}
+
 void kp_model_files_from_zip(kp_str zip, struct kp_arena *a, struct kp_model_files *ret)
 {
 	KP_AUTO(arena) struct kp_arena *unpacked = kp_arena_create((size_t)MAX_ZIP + (1 << 20));
@@ -169,7 +175,7 @@ void kp_model_files_from_zip(kp_str zip, struct kp_arena *a, struct kp_model_fil
 	struct kp_err err;
 	size_t n;
 	*ret = (struct kp_model_files){ .architecture = KP_S("") };
-	if (kp_zip_read(zip, MAX_ZIP, MAX_ZIP_FILES, unpacked, &files, &n, &err)) {
+	if (kp_zip_read(zip, MAX_ZIP, MAX_ZIP_FILES, is_wanted, unpacked, &files, &n, &err)) {
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {

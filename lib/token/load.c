@@ -124,7 +124,7 @@ int kp_tokenizer_from_zip(kp_str zip, struct kp_tokenizer **ret, struct kp_err *
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create((size_t)KP_TOKEN_MAX_INPUT + (1 << 20));
 	struct kp_tokenizer_file *files;
 	size_t n;
-	if (kp_zip_read(zip, KP_TOKEN_MAX_INPUT, ZIP_FILES_MAX, a, &files, &n, err)) {
+	if (kp_zip_read(zip, KP_TOKEN_MAX_INPUT, ZIP_FILES_MAX, NULL, a, &files, &n, err)) {
 		return -1;
 	}
 	return kp_tokenizer_from_files(files, n, ret, err);

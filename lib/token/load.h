@@ -8,9 +8,11 @@
 int kp_load_template(struct kp_tokenizer *t, kp_str source, struct kp_err *err) KP_MUST_USE;
 
 /* The contents of a zip archive's regular files, names and bytes in the arena; directories are left out, names are labels
-   and never paths. Limits: max_bytes unpacked in all, max_files. Stored and deflated entries only, CRC checked. */
-int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena *a,
-	struct kp_tokenizer_file **ret, size_t *ret_n, struct kp_err *err) KP_MUST_USE;
+   and never paths. Limits: max_bytes unpacked in all, max_files. Stored and deflated entries only, CRC checked.
+   wanted: those for which it says false are not unpacked, their bytes are empty; NULL: all are. */
+int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, bool (*wanted)(kp_str name),
+	struct kp_arena *a, struct kp_tokenizer_file **ret, size_t *ret_n,
+	struct kp_err *err) KP_MUST_USE;
 
 /* kp_tokenizer_from_path, with `load` for what lies there; NULL: kp_tokenizer_from_files. */
 typedef int kp_load_fn(void *ctx, const struct kp_tokenizer_file *files, size_t n,

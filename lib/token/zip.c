@@ -116,8 +116,8 @@ static int unpack(const struct entry *e, struct kp_arena *a, kp_str *ret, struct
 	return 0;
 }
 
-int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena *a,
-	struct kp_tokenizer_file **ret, size_t *ret_n, struct kp_err *err)
+int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, bool (*wanted)(kp_str name),
+	struct kp_arena *a, struct kp_tokenizer_file **ret, size_t *ret_n, struct kp_err *err)
 {
 	const uint8_t *p = (const uint8_t *)zip.p,
 		      *end = zip.n <= UINT32_MAX ? find_end(p, zip.n) : NULL;
@@ -143,6 +143,10 @@ int kp_zip_read(kp_str zip, size_t max_bytes, size_t max_files, struct kp_arena 
 			return -1;
 		}
 		if (kp_str_ends(e.name, KP_S("/"))) {
+			continue;
+		}
+		if (wanted && !wanted(e.name)) {
+			files[n++] = (struct kp_tokenizer_file){ e.name, KP_S("") };
 			continue;
 		}
 		total += e.size;

@@ -83,6 +83,63 @@ static void test_one_that_does_not_suit_the_tokenizer(void **state)
 	assert_null(s);
 }
 
+static void put_u32(struct kp_buf *b, uint32_t v)
+{
+	for (int i = 0; i < 4; i++) {
+		kp_buf_addc(b, (char)(v >> 8 * i));
+	}
+}
+
+/* From the version on, the fields that both headers of a stored entry have. */
+static void put_fields(struct kp_buf *b, uint32_t crc, size_t n, size_t n_name)
+{
+	kp_buf_add(b, KP_S("\x14\0\0\0\0\0\0\0\0\0"));
+	put_u32(b, crc);
+	put_u32(b, (uint32_t)n);
+	put_u32(b, (uint32_t)n);
+	put_u32(b, (uint32_t)n_name);
+}
+
+/* What is read here of an engine's archive leaves the tokenizer's own file alone, which may be large: here it could not even be unpacked. */
+static void test_an_archive_is_not_unpacked_for_its_small_files(void **state)
+{
+	static const struct {
+		const char *name, *text;
+		uint32_t crc;
+	} entry[] = { { "tokenizer.json", "not what it was", 1 },
+		{ "config.json", "{\"architectures\":[\"X\"]}", 0x1d03ec39 } };
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	KP_AUTO(buf) struct kp_buf zip;
+	KP_AUTO(buf) struct kp_buf directory;
+	struct kp_model_files files;
+	(void)state;
+	kp_buf_init(&zip, 10000);
+	kp_buf_init(&directory, 10000);
+	for (size_t i = 0; i < KP_LEN(entry); i++) {
+		kp_str name = kp_str_c(entry[i].name), text = kp_str_c(entry[i].text);
+		kp_buf_lit(&directory, "PK\1\2\x14");
+		kp_buf_addc(&directory, 0);
+		put_fields(&directory, entry[i].crc, text.n, name.n);
+		put_u32(&directory, 0); /* comment, disk */
+		put_u32(&directory, 0); /* attributes */
+		kp_buf_add(&directory, KP_S("\0\0"));
+		put_u32(&directory, (uint32_t)zip.n);
+		kp_buf_add(&directory, name);
+		kp_buf_lit(&zip, "PK\3\4");
+		put_fields(&zip, entry[i].crc, text.n, name.n);
+		kp_buf_add(&zip, name);
+		kp_buf_add(&zip, text);
+	}
+	uint32_t at = (uint32_t)zip.n;
+	kp_buf_add(&zip, kp_buf_str(&directory));
+	kp_buf_add(&zip, KP_S("PK\5\6\0\0\0\0\2\0\2\0"));
+	put_u32(&zip, (uint32_t)directory.n);
+	put_u32(&zip, at);
+	kp_buf_add(&zip, KP_S("\0\0"));
+	kp_model_files_from_zip(kp_buf_str(&zip), a, &files);
+	assert_str_lit(files.architecture, "X");
+}
+
 /* TP-13: what does not compile is no model, whatever else there would be. */
 static void test_tp13_no_fall_back(void **state)
 {
@@ -227,6 +284,7 @@ int main(void)
 		cmocka_unit_test(test_by_config_json),
 		cmocka_unit_test(test_what_is_asked_for_wins),
 		cmocka_unit_test(test_one_that_does_not_suit_the_tokenizer),
+		cmocka_unit_test(test_an_archive_is_not_unpacked_for_its_small_files),
 		cmocka_unit_test(test_tp13_no_fall_back),
 		cmocka_unit_test(test_named_templates_in_the_configuration),
 		cmocka_unit_test(test_named_templates_as_files),
