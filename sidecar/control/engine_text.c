@@ -77,6 +77,11 @@ bool kp_endpoint_may_take_another(const struct endpoint *p)
 	return p->is_other && (p->zip_hash == p->engine->zip_hash || !serving(p));
 }
 
+bool kp_endpoint_is_behind(const struct endpoint *p)
+{
+	return !p->engine->path && !p->broken && p->zip_hash != p->engine->zip_hash;
+}
+
 void kp_endpoint_take_tokenizer(struct endpoint *p, const struct kp_err *status, kp_str zip)
 {
 	struct engine *e = p->engine;
@@ -125,6 +130,8 @@ void kp_endpoint_why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG]
 		snprintf(why, KP_ERR_MSG, "%s", e->why);
 	} else if (p->broken) { /* what was loaded before is another model's */
 		snprintf(why, KP_ERR_MSG, "its tokenizer: %.300s", p->broken);
+	} else if (kp_endpoint_is_behind(p)) {
+		snprintf(why, KP_ERR_MSG, "its tokenizer is not the one that is loaded now");
 	} else if (p->vocab_size && e->text->info->vocab_size > p->vocab_size) {
 		/* Another model's tokenizer: its ids would mean something else, or nothing. */
 		snprintf(why, KP_ERR_MSG,

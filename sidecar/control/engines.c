@@ -235,7 +235,7 @@ static void on_health(void *user, const struct kp_err *status)
 	}
 	/* A new connection may lead to an engine that was started again with another model. */
 	p->has_info = p->has_info && p->connections == p->probe->ops->connections(p->probe) &&
-		      !kp_endpoint_may_take_another(p);
+		      !kp_endpoint_may_take_another(p) && !kp_endpoint_is_behind(p);
 	if (status->code != KP_OK) {
 		went_down(p, status);
 	} else if (!p->has_info) {

@@ -74,6 +74,8 @@ void kp_engine_load_path(struct engine *e);
 void kp_endpoint_take_tokenizer(struct endpoint *p, const struct kp_err *status, kp_str zip);
 /* It waits with another tokenizer than its engine had; true when it is time to ask again: the engine has the same by now, or nobody serves with the other one any more. */
 bool kp_endpoint_may_take_another(const struct endpoint *p);
+/* Another endpoint's tokenizer was loaded since it sent its own: it has to be asked again. */
+bool kp_endpoint_is_behind(const struct endpoint *p);
 /* Why an endpoint that answers cannot serve; "" when it can. */
 void kp_endpoint_why_not_routable(const struct endpoint *p, char why[KP_ERR_MSG]);
 

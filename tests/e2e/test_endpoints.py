@@ -75,6 +75,20 @@ def test_endpoints_of_one_engine_have_one_tokenizer(start, archives, qwen3):
     assert not first.events("start") and all(e["ids"] == expected for sim in others for e in sim.events("start"))
 
 
+def test_an_endpoint_that_waited_for_another_reason_keeps_its_own_tokenizer(start, archives):
+    """The first does not fit its own tokenizer; that of the second, loaded in its place, is no reason to take requests."""
+    odd = start(Sim, "--vocab", "60000", *archives["qwen3"][2:])
+    other = start(Sim, *archives["smollm2"])
+    other.kill()
+    gateway = start(Gateway, manifest(engine("e", odd.port, other.port)), ready=False)
+    states = lambda: gateway.ask("/readyz?verbose")[1]
+    wait_until(lambda: f"{odd.address}: answering: the tokenizer has {QWEN3_TOKENS} tokens" in states(), "it does not fit")
+    other = start(Sim, *archives["smollm2"], port=other.port)
+    wait_until(lambda: f"{odd.address}: answering: its tokenizer: it is not the one of `{other.address}`" in states(), "nor does it now")
+    assert [call(gateway.port, COMPLETIONS, BODY).status for _ in range(10)] == [200] * 10
+    assert not odd.events("start") and len(other.events("start")) == 10
+
+
 def test_a_replaced_engine_gets_no_ids_of_another_tokenizer(start, archives, qwen3):
     """Another process at the same address, so quick that only the connections tell."""
     names = ("smollm2", "qwen3")

@@ -105,8 +105,9 @@ static void an_added_token_that_is_almost_everywhere(void **state)
 #define AHEAD                                                                                     \
 	LOOK("c")                                                                                 \
 	LOOK("d")                                                                                 \
-	LOOK("e") LOOK("f") LOOK("g") LOOK("h") LOOK("i") LOOK("j") LOOK("k") LOOK("l") LOOK("m") \
-		LOOK("n") LOOK("o") LOOK("p") LOOK("q") LOOK("r")
+	LOOK("e")                                                                                 \
+	LOOK("f") LOOK("g") LOOK("h") LOOK("i") LOOK("j") LOOK("k") LOOK("l") LOOK("m") LOOK("n") \
+		LOOK("o") LOOK("p") LOOK("q") LOOK("r")
 
 static void a_pattern_that_looks_far_ahead(void **state)
 {
