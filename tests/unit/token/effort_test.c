@@ -47,8 +47,8 @@ static void check(struct kp_buf *json, const char *what, const char *message)
 	int64_t took = kp_cpu_ns() - begin;
 	assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, message));
-	assert_non_null(
-		strstr(err.msg, ": the text takes more than ")); /* 23 ms, or five times that */
+	/* 23 ms, or five times that. */
+	assert_non_null(strstr(err.msg, ": the text takes more than "));
 	assert_in_range(took, effort.limit_ns / 2, effort.limit_ns * 2);
 	kp_ids_reset(&ids);
 	assert_int_equal(kp_tokenizer_encode(t, s, &brief, &opts, &ids, &err), 0);
@@ -102,12 +102,15 @@ static void an_added_token_that_is_almost_everywhere(void **state)
 
 /* Each reads all of the text, in vain. */
 #define LOOK(c) "a(?=[^" c "]*" c ")|"
-#define AHEAD                                                                                     \
-	LOOK("c")                                                                                 \
-	LOOK("d")                                                                                 \
-	LOOK("e")                                                                                 \
-	LOOK("f") LOOK("g") LOOK("h") LOOK("i") LOOK("j") LOOK("k") LOOK("l") LOOK("m") LOOK("n") \
-		LOOK("o") LOOK("p") LOOK("q") LOOK("r")
+#define AHEAD     \
+	LOOK("c") \
+	LOOK("d") \
+	LOOK("e") \
+	LOOK("f") \
+	LOOK("g") \
+	LOOK("h") \
+	LOOK("i") \
+	LOOK("j") LOOK("k") LOOK("l") LOOK("m") LOOK("n") LOOK("o") LOOK("p") LOOK("q") LOOK("r")
 
 static void a_pattern_that_looks_far_ahead(void **state)
 {
