@@ -246,7 +246,7 @@ static size_t params_data(struct kp_parser *p, kp_str run)
 
 static size_t guess_data(struct kp_parser *p, kp_str run)
 {
-	if (run.p[0] == '\n' || p->tail.n > KP_LOOK_AHEAD) {
+	if (run.p[0] == '\n' || run.p[0] == '<' || p->tail.n > KP_LOOK_AHEAD) {
 		revert(p);
 		return 0;
 	}
@@ -271,6 +271,13 @@ size_t kp_tags_data(struct kp_parser *p, kp_str run)
 		value_begin(p); /* its opening tag is missing */
 		return 0;
 	case KP_M_VALUE_AFTER:
+		if (p->call_closed && !p->in_section && kp_is_space(run.p[0])) {
+			value_end(p); /* no other tag has to follow */
+			kp_tags_end(p);
+			kp_call_end(p);
+			kp_calls_close(p);
+			return 0;
+		}
 		if (!kp_is_space(run.p[0]) || p->tail.n > KP_LOOK_AHEAD) {
 			revert(p);
 			return 0;
@@ -323,10 +330,6 @@ static bool value_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 		kp_buf_add(&p->tail, text);
 		p->call_closed = kind == KP_K_CALL_CLOSE;
 		p->mode = KP_M_VALUE_AFTER;
-		if (p->call_closed && !p->in_section) {
-			value_end(p);
-			return false; /* which ends the call */
-		}
 		return true;
 	case KP_K_KEY_OPEN:
 		kp_buf_reset(&p->tail);

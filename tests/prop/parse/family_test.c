@@ -2,6 +2,7 @@
    ended after every byte. All ways must tell the same. Prints how many pairs of case and cut were compared. */
 #include "base/mem.h"
 #include "base/rand.h"
+#include "parse/literal.h"
 #include "tests/prop/parse/cases.c.h"
 
 #include <setjmp.h>
@@ -305,6 +306,75 @@ static void test_cut_short_anywhere(void **state)
 	}
 }
 
+/* Every marker of every family, in the place of a value: data, also where it is the family's own. */
+static bool put_instead(kp_str text, kp_str marker, bool is_json, struct kp_buf *out)
+{
+	bool any = false;
+	for (ptrdiff_t at; (at = kp_str_find(text, KP_S("Paris"))) >= 0; any = true) {
+		char before = at ? text.p[at - 1] : 0;
+		kp_buf_add(out, kp_str_sub(text, 0, (size_t)at));
+		kp_buf_addc(out, 'x');
+		if (is_json || before == '"' || before == '\'') {
+			kp_literal_escape(marker, out);
+		} else {
+			kp_buf_add(out, marker);
+		}
+		kp_buf_addc(out, 'y');
+		text = kp_str_skip(text, (size_t)at + 5);
+	}
+	kp_buf_add(out, text);
+	return any;
+}
+
+/* Nothing but the marker itself can say where such a value ends. */
+static bool is_end(const struct kp_grammar *g, kp_str marker, kp_str text)
+{
+	const char *const *ends = g->body == KP_BODY_TAGS && !g->call_close[0] ? g->close : NULL;
+	bool quoted = kp_str_has(text, KP_S("\"Paris")) || kp_str_has(text, KP_S("'Paris"));
+	for (size_t i = 0; ends && !quoted && i < KP_MARKS && ends[i]; i++) {
+		if (kp_str_has(marker, kp_str_c(ends[i]))) {
+			return true;
+		}
+	}
+	return g->quote && kp_str_eq(marker, kp_str_c(g->quote));
+}
+
+static void test_markers_inside_of_values(void **state)
+{
+	(void)state;
+	size_t n = 0;
+	for (size_t i = 0; i < n_parse_cases; i++) {
+		struct parse_case c = parse_cases[i];
+		const struct kp_grammar *g = c.tools ? kp_grammar_find(kp_str_c(c.tools)) : NULL;
+		if (!g || !kp_str_has(kp_str_c(c.means), KP_S("T:get_weather"))) {
+			continue;
+		}
+		for (size_t k = 0; k < n_controls; k++) {
+			struct kp_buf text, means;
+			kp_buf_init(&text, 1 << 16);
+			kp_buf_init(&means, 1 << 16);
+			if (!is_end(g, controls[k], kp_str_c(c.text)) &&
+				put_instead(kp_str_c(c.text), controls[k], false, &text) &&
+				put_instead(kp_str_c(c.means), controls[k], true, &means)) {
+				struct parse_case changed = c;
+				struct seen s;
+				changed.text = kp_buf_cstr(&text);
+				changed.means = kp_buf_cstr(&means);
+				struct run r = begin(&changed, &s, false);
+				feed(&r, kp_buf_str(&text));
+				same(&changed, end(&r, false), kp_buf_str(&means), "marker as data",
+					k);
+				kp_buf_fini(&s.text);
+				per_byte(&changed, kp_buf_str(&text), false, kp_buf_str(&means));
+				n++;
+			}
+			kp_buf_fini(&text);
+			kp_buf_fini(&means);
+		}
+	}
+	assert_true(n > 3000);
+}
+
 static int setup(void **state)
 {
 	struct kp_err err;
@@ -334,6 +404,7 @@ int main(void)
 		cmocka_unit_test(test_all_cuts),
 		cmocka_unit_test(test_all_cuts_of_tokens),
 		cmocka_unit_test(test_cut_short_anywhere),
+		cmocka_unit_test(test_markers_inside_of_values),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
