@@ -148,6 +148,16 @@ void kp_print_template(struct kp_cli *cli, const json_t *revision)
 		return;
 	}
 	line(cli, "  Text policy:", kp_at_str(revision, "textPolicy"));
+	const json_t *parsers = json_object_get(revision, "parsers");
+	if (parsers) {
+		kp_str tools = kp_at_str(parsers, "tools"),
+		       thoughts = kp_at_str(parsers, "reasoning"), why = kp_at_str(parsers, "why");
+		line(cli, "  Parsers:",
+			kp_arena_printf(cli->arena,
+				"tool calls %" KP_FMT "%s%" KP_FMT "%s, thoughts %" KP_FMT,
+				KP_ARG(tools), why.n ? " (" : "", KP_ARG(why), why.n ? ")" : "",
+				KP_ARG(thoughts)));
+	}
 	for (size_t i = 0; i < KP_LEN(words); i++) {
 		shown = kp_arena_printf(cli->arena, "%" KP_FMT "%s%s %" KP_FMT, KP_ARG(shown),
 			i ? ", " : "", words[i].title, KP_ARG(kp_at_str(shape, words[i].name)));

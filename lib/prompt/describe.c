@@ -41,6 +41,14 @@ void kp_text_stack_describe(const struct kp_text_stack *s, struct kp_buf *out)
 	}
 }
 
+void kp_text_parsers_json(const struct kp_parsers *p, struct kp_buf *out)
+{
+	kp_buf_printf(out, "{\"tools\":\"%s\",\"reasoning\":\"%s\",\"why\":",
+		p->tools ? p->tools->name : "none", p->thinking ? p->thinking->name : "none");
+	kp_json_w_str(out, kp_str_c(p->why));
+	kp_buf_addc(out, '}');
+}
+
 void kp_text_stack_json(const struct kp_text_stack *s, struct kp_buf *out)
 {
 	KP_AUTO(buf) struct kp_buf template;
@@ -49,6 +57,8 @@ void kp_text_stack_json(const struct kp_text_stack *s, struct kp_buf *out)
 	kp_buf_lit(out, "\"chatTemplate\":");
 	kp_json_w_str(out, kp_buf_str(&template));
 	kp_buf_printf(out, ",\"textPolicy\":\"%s\"", kp_text_policy_names[s->policy_kind]);
+	kp_buf_lit(out, ",\"parsers\":");
+	kp_text_parsers_json(&s->parsers, out);
 	if (s->chat) {
 		kp_buf_lit(out, ",\"shape\":");
 		kp_text_shape_json(&s->shape, out);

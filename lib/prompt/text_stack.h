@@ -67,7 +67,9 @@ bool kp_text_stack_has(const struct kp_text_stack *s, kp_str name);
 void kp_text_stack_describe(const struct kp_text_stack *s, struct kp_buf *out);
 /* {"system": "text", ..., "arguments": "object", ...}: the words of template/shape.h. */
 void kp_text_shape_json(const struct kp_template_shape *s, struct kp_buf *out);
-/* Members of an object: "chatTemplate" (as described), "textPolicy", "shape" (of the default template). */
+/* {"tools": "hermes", "reasoning": "qwen3", "why": "the template writes `<tool_call>`"}; "none". */
+void kp_text_parsers_json(const struct kp_parsers *p, struct kp_buf *out);
+/* Members of an object: "chatTemplate" (as described), "textPolicy", "parsers", "shape" (of the default template). */
 void kp_text_stack_json(const struct kp_text_stack *s, struct kp_buf *out);
 
 /* Renders the turn's chat: by the template that template_source names, else, as transformers chooses, by "tool_use" when there are tools

@@ -43,6 +43,8 @@ static void put_model(struct kp_buf *out, const struct kp_snapshot *snap, const 
 		kp_text_stack_describe(text, &template);
 		kp_buf_lit(out, ",\"chat_template\":");
 		kp_json_w_str(out, kp_buf_str(&template));
+		kp_buf_lit(out, ",\"parsers\":");
+		kp_text_parsers_json(&text->parsers, out);
 	}
 	kp_buf_addc(out, '}');
 }

@@ -118,7 +118,8 @@ def test_explain_a_model(world):
         out = world.ask("explain", name)[0]
         assert out.startswith("Model:           m\n" if name == "m" else "Model:           m-alias, an alias of m\n")
         for line in ("Engine:          default/e", "  Pool:          pool", "  Protocol:      vllm", "  Routable:      2/2",
-                     "  Chat template: the model's own", "  Text policy:   Markers", "  Context:       ",
+                     "  Chat template: the model's own", "  Text policy:   Markers", "  Parsers:       tool calls hermes (the template writes `<tool_call>`), thoughts qwen3",
+                     "  Context:       ",
                      "  Its messages:  system text, user text, assistant text, tool text, arguments object, tools wrapped, beside calls empty",
                      "  It shows:      parallel calls, reasoning beside calls\n"):  # fmt: skip
             assert line in out, out
