@@ -15,12 +15,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ $image.repository }}:{{ $image.tag | default (index . 0).Chart.AppVersion }}
 {{- end }}
 
-{{/* The rules of files/rbac.yaml for one place. */}}
+{{/* The rules of files/rbac.yaml for the places named. */}}
 {{- define "kelpie.rules" -}}
-{{- $place := index . 1 -}}
+{{- $places := rest . -}}
 rules:
 {{- range ((index . 0).Files.Get "files/rbac.yaml" | fromYaml).rows }}
-{{- if eq .in $place }}
+{{- if has .in $places }}
 - apiGroups: {{ toJson .apiGroups }}
   resources: {{ toJson .resources }}
   {{- with .resourceNames }}

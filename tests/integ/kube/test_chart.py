@@ -152,7 +152,7 @@ def listed(place):
 
 def test_roles_are_the_table(render):
     objects = render()
-    assert rules(objects, "ClusterRole", "kelpie-operator-engines") == listed("namespaces")
+    assert rules(objects, "ClusterRole", "kelpie-operator-engines") == listed("namespaces") + listed("everywhere")
     assert rules(objects, "ClusterRole") == listed("cluster")
     assert rules(objects, "Role", namespace="kelpie-system") == listed("own")
     objects = render(watchNamespaces=["a", "b"])
