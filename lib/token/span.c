@@ -223,12 +223,12 @@ static inline void take(struct kp_span *e, const struct kp_cache_entry *c, struc
 	e->n += count;
 }
 
-/* Where in the cache each of n queued pieces is. Those that it does not have are put into `missed`, and those and long ones are sent to e->apart. No branch, so that
+/* Where in the cache each queued piece from `from` to n is. Those that it does not have are put into `missed`, and those and long ones are sent to e->apart. No branch, so that
    they wait for memory side by side. */
-static size_t look_up(struct kp_span *e, size_t n)
+static size_t look_up(struct kp_span *e, size_t from, size_t n)
 {
 	size_t k = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = from; i < n; i++) {
 		struct kp_queued *q = &e->queue[i];
 		struct kp_cache_entry *c = q->bucket;
 		uint64_t first = (c->key.lo ^ q->key.lo) | (c->key.hi ^ q->key.hi),
@@ -290,13 +290,41 @@ static void take_apart(struct kp_span *e, const struct kp_queued *q, size_t *nex
 	}
 }
 
+/* Takes the first pieces of the queue as long as the cache has them, which for text that comes again is all of them; how many. */
+static size_t take_known(struct kp_span *e, size_t n)
+{
+	size_t i = 0, out = e->n;
+	for (; i < n && out <= KP_OUT; i++) {
+		const struct kp_queued *q = &e->queue[i];
+		const struct kp_cache_entry *c = q->bucket;
+		uint64_t first = (c->key.lo ^ q->key.lo) | (c->key.hi ^ q->key.hi),
+			 second = (c[1].key.lo ^ q->key.lo) | (c[1].key.hi ^ q->key.hi);
+		kp_id id[4];
+		memcpy(id, c[first != 0].id, sizeof(id));
+		size_t count = id[0] >> 24;
+		if (KP_UNLIKELY(((first != 0) & (second != 0)) | (q->n > KP_CACHE_KEY) |
+				(count == KP_CACHE_FAR))) {
+			break;
+		}
+		id[0] &= 0xffffff;
+		memcpy(e->out + out, id, sizeof(id));
+		out += count;
+	}
+	e->n = out;
+	return i;
+}
+
 /* As kp_span_drain, for models whose short pieces are merged at once. The cache changes when all ids are taken. */
 static void drain_at_once(struct kp_span *e, size_t n)
 {
 	e->apart.id[0] = (kp_id)KP_CACHE_FAR << 24;
-	size_t k = look_up(e, n), next = 0, out = e->n;
+	size_t from = take_known(e, n);
+	if (from == n) {
+		return;
+	}
+	size_t k = look_up(e, from, n), next = 0, out = e->n;
 	resolve(e, k);
-	for (const struct kp_queued *q = e->queue, *last = q + n; q < last; q++) {
+	for (const struct kp_queued *q = e->queue + from, *last = e->queue + n; q < last; q++) {
 		kp_id id[4];
 		memcpy(id, q->bucket->id, sizeof(id));
 		size_t count = id[0] >> 24;

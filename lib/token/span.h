@@ -13,7 +13,7 @@ enum {
 	KP_PAD = KP_BLOCK + 16, /* bytes readable behind the begin of a block */
 	KP_OUT = 2048,          /* ids collected before they go to the caller's array */
 	KP_OUT_ROOM = 32,
-	KP_QUEUE = 192, /* pieces that are looked up side by side, at least */
+	KP_QUEUE = 64, /* pieces that are looked up side by side, at least */
 	KP_QUEUE_ROOM = KP_QUEUE + KP_BLOCK + 1,
 };
 
