@@ -151,8 +151,6 @@ static void add_deployment(struct maker *m, const struct kp_world_engine *e)
 		(struct kp_action){ .kind = &kp_kind_deployment,
 			.ns = e->ns,
 			.name = e->name,
-			.owner_kind = "InferenceEngine",
-			.owner = e->name,
 			.owner_uid = e->uid },
 		intent);
 }
@@ -195,8 +193,6 @@ static void add_service(struct maker *m, const struct kp_world_pool *p)
 		(struct kp_action){ .kind = &kp_kind_service,
 			.ns = p->ns,
 			.name = p->name,
-			.owner_kind = "InferencePool",
-			.owner = p->name,
 			.owner_uid = p->uid },
 		intent);
 }
@@ -241,8 +237,6 @@ static void add_daemonset(struct maker *m, const struct kp_inject_settings *sett
 			(struct kp_action){ .kind = &kp_kind_daemonset,
 				.ns = first->ns,
 				.name = KP_S(KP_NODE_GATEWAYS),
-				.owner_kind = "InferenceEngine",
-				.owner = KP_S(""),
 				.owner_uid = KP_S("") },
 			intent);
 	}
@@ -304,8 +298,6 @@ static void add_left_overs(struct maker *m)
 				.ns = o->ns,
 				.name = o->name,
 				.uid = o->uid,
-				.owner_kind = "",
-				.owner = KP_S(""),
 				.owner_uid = KP_S("") };
 			kp_vec_push(&m->actions, one);
 		}
@@ -330,7 +322,6 @@ static void copy_texts(struct maker *m)
 		a->ns = kp_str_n(kp_arena_strz(m->arena, a->ns), a->ns.n);
 		a->name = kp_str_n(kp_arena_strz(m->arena, a->name), a->name.n);
 		a->uid = kp_str_n(kp_arena_strz(m->arena, a->uid), a->uid.n);
-		a->owner = kp_str_n(kp_arena_strz(m->arena, a->owner), a->owner.n);
 		a->owner_uid = kp_str_n(kp_arena_strz(m->arena, a->owner_uid), a->owner_uid.n);
 	}
 }

@@ -18,8 +18,7 @@ struct kp_action {
 	json_t *intent;             /* what is applied, whole; NULL: it is to be deleted */
 	kp_str uid;                 /* of what is to be deleted */
 	char digest[KP_DIGEST_MAX]; /* of the intent, which has it as an annotation */
-	const char *owner_kind;     /* whose it is: "InferenceEngine", or "InferencePool" */
-	kp_str owner, owner_uid;
+	kp_str owner_uid;           /* of the object that controls it, "": none does */
 };
 struct kp_actions {
 	struct kp_arena *arena; /* of the texts */

@@ -7,14 +7,13 @@
 #include "api/manifest.h"
 #include "json/jansson.h"
 
-#define KP_LABEL_ENGINE        "kelpie.dev/engine"
-#define KP_LABEL_REVISION      "kelpie.dev/revision"
-#define KP_LABEL_NODE_GATEWAY  "kelpie.dev/node-gateway"
-#define KP_LABEL_MANAGED       "app.kubernetes.io/managed-by"
-#define KP_MANAGED_BY          "kelpie-operator"
-#define KP_ANNOTATION_INJECTED "kelpie.dev/injected"
-#define KP_GATEWAY_CONTAINER   "kelpie-gateway"
-#define KP_CONDITION_ROUTABLE  "kelpie.dev/routable"
+#define KP_LABEL_ENGINE       "kelpie.dev/engine"
+#define KP_LABEL_REVISION     "kelpie.dev/revision"
+#define KP_LABEL_NODE_GATEWAY "kelpie.dev/node-gateway"
+#define KP_LABEL_MANAGED      "app.kubernetes.io/managed-by"
+#define KP_MANAGED_BY         "kelpie-operator"
+#define KP_GATEWAY_CONTAINER  "kelpie-gateway"
+#define KP_CONDITION_ROUTABLE "kelpie.dev/routable"
 
 struct kp_world_pod {
 	kp_str ns, name, uid, node, ip; /* node and ip: "" not yet */
@@ -68,7 +67,6 @@ struct kp_world {
 	size_t n_nodes;
 	bool has_nodes; /* nodes may be read */
 	bool has_pods; /* those of all namespaces are known; false: nothing follows from there being none */
-	const char *gateway_image; /* NULL: not given */
 };
 
 /* Filled in by kp_world_add in any order, then kp_world_sort once. `set` becomes the world's. */
