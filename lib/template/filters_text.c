@@ -2,6 +2,7 @@
 #include "template/ast.h"
 #include "template/format.h"
 #include "template/funcs.h"
+#include "template/pynum.h"
 
 #include "base/utf8.h"
 
@@ -180,32 +181,54 @@ FILTER(indent)
 	return 0;
 }
 
+/* A length that is only compared: floats and large integers will do. */
+static int length_arg(struct kp_interp *I, const struct kp_tv *v, double missing, double *ret)
+{
+	int64_t i = 0;
+	if (v->type == KP_TV_MISSING) {
+		*ret = missing;
+	} else if (v->type == KP_TV_FLOAT) {
+		*ret = v->f;
+	} else if (v->type == KP_TV_BIG) {
+		return kp_pynum_to_double(v, ret) ? 0 : kp_tpl_fail(I, "int too large");
+	} else {
+		if (kp_tpl_arg_int(I, v, 0, &i)) {
+			return -1;
+		}
+		*ret = (double)i;
+	}
+	return 0;
+}
+
 /* truncate(s, length=255, killwords=False, end='...', leeway=5) */
 FILTER(truncate)
 {
-	int64_t length, leeway;
+	double length, leeway;
 	struct kp_tv end = arg[2].type == KP_TV_MISSING ? kp_tv_str(KP_S("..."), KP_ORIGIN_TRUSTED)
 							: arg[2],
 		     absent = { 0 }, cut;
-	if (kp_tpl_arg_int(I, &arg[0], 255, &length) ||
-		kp_tpl_arg_int(I, kp_tv_absent(&arg[3]) ? &absent : &arg[3], 5, &leeway) ||
+	if (length_arg(I, &arg[0], 255, &length) ||
+		length_arg(I, kp_tv_absent(&arg[3]) ? &absent : &arg[3], 5, &leeway) ||
 		kp_tpl_arg_str(I, &end)) {
 		return -1;
 	}
 	int64_t end_n = (int64_t)kp_tpl_cp_count(kp_tv_bytes(&end)), n = kp_tv_len(I, x);
-	if (length < end_n || leeway < 0) {
+	if (!(length >= (double)end_n && leeway >= 0)) {
 		return kp_tpl_fail(I,
 			"truncate: length must be at least that of the end, leeway not negative");
 	}
-	if (n < 0 || (x->type != KP_TV_STR && n > length + leeway)) {
+	bool fits = (double)n <= length + leeway;
+	if (n < 0 || (x->type != KP_TV_STR && !fits)) {
 		return kp_tpl_fail(I, "truncate: expected str, got %s", kp_tv_type_name(x));
 	}
-	if (n <= length + leeway) {
+	if (fits) {
 		*ret = *x;
 		return 0;
 	}
-	if (kp_tpl_str_sub(
-		    I, x, 0, kp_tpl_cp_offset(kp_tv_bytes(x), (size_t)(length - end_n)), &cut)) {
+	int64_t keep;
+	if (kp_tpl_arg_int(I, &arg[0], 255, &keep) ||
+		kp_tpl_str_sub(
+			I, x, 0, kp_tpl_cp_offset(kp_tv_bytes(x), (size_t)(keep - end_n)), &cut)) {
 		return -1;
 	}
 	if (!kp_tv_truth(&arg[1])) { /* back to the last space */

@@ -20,6 +20,10 @@ big, big == 12345678901234567890, big > 1, big < 1e30, big|string, -big, [big], 
 -43 / 163000353880142, -3230521751703130 / 8837124743316638566
 big / 100
 dict(undefd)
+s|truncate(1e16), s|truncate(big), s|truncate(11.0), s|truncate(6, leeway=5.5), s|truncate(5.5, false, '...', 5.5), s|truncate(6, leeway=big), l|truncate(3.5, leeway=0)
+s|truncate(6.0, leeway=1)
+s|truncate(2.5)
+s|truncate(9, leeway=-0.5)
 namespace(undefd)
 dict([undefd])
 1 / 0
