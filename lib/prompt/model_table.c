@@ -13,6 +13,7 @@ static const struct {
 	{ "DeepseekV4ForCausalLM", "deepseek_v4" },
 	{ "DeepseekV4ForConditionalGeneration", "deepseek_v4" },
 	{ "GptOssForCausalLM", "harmony" },
+	{ "KimiK3ForConditionalGeneration", "kimi_k3" },
 	{ "gpt-oss", "harmony" },
 };
 /* config.json's model_type, of derived models whose architecture has another name. */
@@ -22,6 +23,7 @@ static const struct {
 	{ "deepseek_v32", "deepseek_v32" },
 	{ "deepseek_v4", "deepseek_v4" },
 	{ "gpt_oss", "harmony" },
+	{ "kimi_k3", "kimi_k3" },
 };
 static const struct {
 	const char *version, *native;
@@ -45,6 +47,7 @@ static const struct {
 	{ "harmony", { "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>" } },
 	{ "deepseek_", { "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>",
 			       "<｜Assistant｜>" } },
+	{ "kimi_k3", { "<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>" } },
 	{ "mistral_", { "<s>", "</s>" } },
 	{ "mistral_v2", { "[INST]", "[/INST]", "[TOOL_CALLS]" } },
 	{ "mistral_v3", { "[INST]", "[/INST]", "[TOOL_CALLS]" } },

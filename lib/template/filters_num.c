@@ -166,7 +166,7 @@ FILTER(filesizeformat)
 {
 	static const char units[] = "kMGTPEZY";
 	double bytes, base = kp_tv_truth(&arg[0]) ? 1024 : 1000, unit = base;
-	char text[64];
+	char text[400]; /* a double has up to 309 digits in front of the point */
 	int r = to_float(I, x, &bytes);
 	if (r <= 0) {
 		return r < 0 ? -1
@@ -178,7 +178,7 @@ FILTER(filesizeformat)
 			return kp_tpl_fail(I, "cannot convert float to integer");
 		}
 		snprintf(text, sizeof(text), bytes >= 1.0 && bytes <= 1.0 ? "1 Byte" : "%.0f Bytes",
-			trunc(bytes));
+			trunc(bytes) + 0.0); /* no -0 */
 		return kp_tpl_str_dup(I, kp_str_c(text), x->origin, ret);
 	}
 	size_t i = 0;

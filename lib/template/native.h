@@ -2,7 +2,9 @@
    they are rendered, marked with origins, probed and limited like any other. Proven byte by byte beside the code they stand for:
      deepseek_v32, deepseek_v4   DeepSeek's encoders, called as vLLM calls them
      harmony                     openai-harmony, given what vLLM makes of a chat (gpt-oss)
-     mistral_v7, _v11, _v13      mistral-common's instruct tokenizers of these versions, for text
+     kimi_k3                     Kimi K3's encoder as vLLM calls it, by llama.cpp's port of it
+     mistral_v1, _v2, _v3, _v7,  mistral-common's instruct tokenizers of these versions, for text
+     _v11, _v13
    They get the variables of apply_chat_template and messages of their shape (adapt.h). */
 #ifndef KP_TEMPLATE_NATIVE_H
 #define KP_TEMPLATE_NATIVE_H

