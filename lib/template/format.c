@@ -10,6 +10,7 @@ struct format {
 	const struct kp_tpl_args *args;
 	const struct kp_tv *map; /* format_map */
 	int64_t next;            /* automatic numbering: -1 manual is in use, 0 nothing yet */
+	bool escape;             /* the format is a Markup */
 };
 
 static int format_into(struct format *f, struct kp_tpl_buf *b, const struct kp_tv *fmt, int depth);
@@ -311,6 +312,23 @@ static int convert(struct kp_interp *I, char how, struct kp_tv *v)
 	}
 }
 
+/* In a Markup: what is none itself is escaped once it is formatted. */
+static int escaped_value(
+	struct format *f, struct kp_tpl_buf *b, const struct kp_tv *v, const struct kp_tv *spec)
+{
+	struct kp_tpl_buf *own;
+	struct kp_tv text;
+	if (v->type == KP_TV_STR && (v->flags & KP_TVF_MARKUP)) {
+		return spec->n ? kp_tpl_fail(f->I, "Format specifier given to a Markup")
+			       : kp_tpl_buf_add_str(f->I, b, v);
+	}
+	if (kp_tpl_buf_new(f->I, 0, &own) || kp_tpl_format_value(f->I, own, v, kp_tv_bytes(spec))) {
+		return -1;
+	}
+	text = kp_tpl_buf_value(own);
+	return kp_tpl_escape(f->I, &text, &text) ? -1 : kp_tpl_buf_add_str(f->I, b, &text);
+}
+
 /* The inside of one {...}: bytes [from, to) of fmt. */
 static int field(struct format *f, struct kp_tpl_buf *b, const struct kp_tv *fmt, uint32_t from,
 	uint32_t to, int depth)
@@ -350,7 +368,8 @@ static int field(struct format *f, struct kp_tpl_buf *b, const struct kp_tv *fmt
 		spec = kp_tpl_buf_value(sb);
 		v.origin = kp_origin_mix(v.origin, spec.origin); /* the fill comes from there */
 	}
-	return kp_tpl_format_value(f->I, b, &v, kp_tv_bytes(&spec));
+	return f->escape ? escaped_value(f, b, &v, &spec)
+			 : kp_tpl_format_value(f->I, b, &v, kp_tv_bytes(&spec));
 }
 
 static int format_into(struct format *f, struct kp_tpl_buf *b, const struct kp_tv *fmt, int depth)
@@ -400,7 +419,9 @@ static int format_into(struct format *f, struct kp_tpl_buf *b, const struct kp_t
 int kp_tpl_str_format(struct kp_interp *I, const struct kp_tv *fmt, const struct kp_tpl_args *args,
 	const struct kp_tv *map, struct kp_tv *ret)
 {
-	struct format f = { .I = I, .args = args, .map = map };
+	struct format f = {
+		.I = I, .args = args, .map = map, .escape = fmt->flags & KP_TVF_MARKUP
+	};
 	struct kp_tpl_buf *b;
 	if (kp_tpl_charge(I, fmt->n / 16) || kp_tpl_buf_new(I, fmt->n, &b) ||
 		format_into(&f, b, fmt, 1)) {

@@ -269,6 +269,7 @@ METHOD(zfill)
 		return -1;
 	}
 	*ret = kp_tpl_buf_value(b);
+	ret->flags |= x->flags & KP_TVF_MARKUP;
 	return 0;
 }
 
@@ -303,6 +304,7 @@ METHOD(expandtabs)
 		return -1;
 	}
 	*ret = kp_tpl_buf_value(b);
+	ret->flags |= x->flags & KP_TVF_MARKUP;
 	return 0;
 }
 

@@ -20,6 +20,9 @@ big, big == 12345678901234567890, big > 1, big < 1e30, big|string, -big, [big], 
 -43 / 163000353880142, -3230521751703130 / 8837124743316638566
 big / 100
 (-0.0)|filesizeformat, (-0.5)|filesizeformat, (-1e300)|filesizeformat, 1.0|filesizeformat, (-1.0)|filesizeformat, 999.9|filesizeformat, 1e300|filesizeformat
+[('A <b'|e).zfill(9), ('a\tb'|e).expandtabs(4), (''|e).zfill(2), ('a'|e).center(3), ('a'|e).ljust(1)]
+('{}|{!r}|{:>4}|{{}}|{x}|{:{}}'|e).format('<', '<', '&', '>', '<9', x='a'|e), ('{}'|e).format('<b>'|safe), ('{a}'|safe).format_map({'a': '<'}), ('{0[k]}'|e).format({'k': '"'})
+('{:5}'|e).format('a'|e)
 dict(undefd)
 s|truncate(1e16), s|truncate(big), s|truncate(11.0), s|truncate(6, leeway=5.5), s|truncate(5.5, false, '...', 5.5), s|truncate(6, leeway=big), l|truncate(3.5, leeway=0)
 s|truncate(6.0, leeway=1)
