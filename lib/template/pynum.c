@@ -279,7 +279,7 @@ static int from_digits(
 		return 1;
 	}
 	if (base != 10 || d.n > 4300) { /* Python's own limit for decimal text */
-		return base != 10 ? kp_tpl_fail(I, "integer too large") : 0;
+		return base != 10 ? kp_tpl_fail(I, "integers have 64 bits here") : 0;
 	}
 	char *p = kp_tpl_alloc(I, d.n + 1, 1);
 	if (!p) {
