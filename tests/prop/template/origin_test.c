@@ -99,7 +99,7 @@ static void test_random_expressions(void **state)
 	kp_rng_seed(&rng, test_seed());
 	size_t rendered = 0;
 	for (int i = 0; i < 40000; i++) {
-		KP_AUTO(arena) struct kp_arena *a = kp_arena_create(16 << 20);
+		KP_AUTO(arena) struct kp_arena *a = kp_arena_create(256 << 20);
 		KP_AUTO(buf) struct kp_buf b;
 		struct kp_template *t = NULL;
 		struct kp_err err = KP_ERR_INIT;
