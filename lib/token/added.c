@@ -186,11 +186,11 @@ static bool is_space(uint32_t cp, bool ascii)
 	return (kp_uc_class(cp) & KP_UC_SPACE) && (!ascii || cp < 0x80);
 }
 
-static size_t skip_space_left(kp_str text, size_t at, bool ascii)
+static size_t skip_space_left(kp_str text, size_t least, size_t at, bool ascii)
 {
 	uint32_t cp;
 	size_t len;
-	while (at && (len = kp_utf8_decode_last(text.p, at, &cp)) && is_space(cp, ascii)) {
+	while (at > least && (len = kp_utf8_decode_last(text.p, at, &cp)) && is_space(cp, ascii)) {
 		at -= len;
 	}
 	return at;
@@ -234,10 +234,12 @@ bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_
 			continue;
 		}
 		if (a->flags & KP_ADDED_LSTRIP) {
-			from = KP_MAX(skip_space_left(text, from, ascii), state->done);
+			from = at < state->done ? state->done
+						: skip_space_left(text, state->done, at, ascii);
 		}
 		if (a->flags & KP_ADDED_RSTRIP) {
 			to = skip_space_right(text, to, ascii);
+			(void)kp_effort_spend(o->effort, to - at);
 		}
 		if (from >= to) {
 			continue; /* all of it was swallowed by the match before */

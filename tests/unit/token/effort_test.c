@@ -100,6 +100,17 @@ static void an_added_token_that_is_almost_everywhere(void **state)
 	check(&b, "a", "encode text: tokenizer `hf:bpe`: ");
 }
 
+/* Each takes the white space up to the text's end. */
+static void an_added_token_that_takes_white_space(void **state)
+{
+	KP_AUTO(buf) struct kp_buf b;
+	(void)state;
+	begin(&b,
+		"{\"added_tokens\":[{\"id\":2,\"special\":true,\"single_word\":false,\"lstrip\":true,"
+		"\"rstrip\":true,\"normalized\":false,\"content\":\" \"}]," BYTES_MODEL);
+	check(&b, " ", "encode text: tokenizer `hf:bpe`: ");
+}
+
 /* Each reads all of the text, in vain. */
 #define LOOK(c) "a(?=[^" c "]*" c ")|"
 #define AHEAD     \
@@ -168,6 +179,7 @@ int main(void)
 		cmocka_unit_test(a_piece_that_is_almost_everywhere),
 		cmocka_unit_test(words_of_any_length),
 		cmocka_unit_test(an_added_token_that_is_almost_everywhere),
+		cmocka_unit_test(an_added_token_that_takes_white_space),
 		cmocka_unit_test(a_pattern_that_looks_far_ahead),
 		cmocka_unit_test(a_replacement_that_looks_far_ahead),
 		cmocka_unit_test(added_tokens_that_begin_alike),
