@@ -4,7 +4,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import wire  # noqa: E402
+import netwire as wire  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import subprocess
 import time
 
 import pytest
-import wire
-from wire import Reader, chunks, exchange, read_head, read_response, request
+import netwire as wire
+from netwire import Reader, chunks, exchange, read_head, read_response, request
 
 
 AT_ONCE = 5  # seconds, on a busy machine

@@ -12,8 +12,8 @@ import h2.errors
 import h2.events
 import h2.exceptions
 import pytest
-import wire
-from wire import Client2, Reader, read_response, request
+import netwire as wire
+from netwire import Client2, Reader, read_response, request
 
 Codes = h2.errors.ErrorCodes
 

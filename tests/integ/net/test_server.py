@@ -8,8 +8,8 @@ import subprocess
 import time
 
 import pytest
-import wire
-from wire import Client2, Reader, exchange, read_response, request
+import netwire as wire
+from netwire import Client2, Reader, exchange, read_response, request
 
 
 @pytest.fixture
