@@ -477,7 +477,8 @@ static void test_slow_connections_delay_nobody(void **state)
 	kp_admin_stop(a);
 }
 
-/* Large answers that nobody takes are held for the last who asked. */
+/* Large answers that nobody takes are held for those on whose connections something happened last: the kernel may take more of an
+   older one, but whoever asked last is not ended. */
 static void test_answers_that_are_not_taken(void **state)
 {
 	enum { CLIENTS = 20, BYTES = 16000 << 10 };
@@ -498,7 +499,7 @@ static void test_answers_that_are_not_taken(void **state)
 			got += (size_t)n;
 		}
 		n_whole += got == BYTES;
-		assert_true(i < KP_LEN(fds) - 4 || got == BYTES);
+		assert_true(i < KP_LEN(fds) - 1 || got == BYTES);
 		close(fds[i]);
 	}
 	assert_in_range(n_whole, 4, 8);
