@@ -116,7 +116,8 @@ def compare(space, ours, texts):
             same = bool(got)
         elif any(text == "unknown field" for _, text in want):  # said before anything else is looked at
             counts["unknown"] += 1
-            same = want == {(f, t) for f, t in got if t == "unknown field"}
+            unknown = {(f, t) for f, t in got if t == "unknown field"}
+            same = unknown == want or (len(want) > 100 and len(got) == 100 and unknown <= want)  # we say no more than that
         else:
             counts["invalid"] += 1
             same = got == want or (len(want) > 100 and len(got) == 100 and got <= want)

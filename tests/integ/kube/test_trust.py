@@ -1,6 +1,7 @@
 """The operator as an authority, beside a real API server: its Secret, who is told, the certificates that gateways get by their pods' tokens."""
 
 import concurrent.futures
+import contextlib
 import faulthandler
 import json
 import re
@@ -63,8 +64,16 @@ def system(cluster, ns):
 
 @pytest.fixture
 def other(cluster, ns):
-    """A namespace with engines."""
-    return cluster.namespace(f"{ns.name}-engines")
+    """A namespace with engines, in which pods may be made: a controller makes the account for them."""
+    made = cluster.namespace(f"{ns.name}-engines")
+
+    def has_account():
+        with contextlib.suppress(rig.Refused):
+            return cluster.ask("GET", f"{CORE}/{made.name}/serviceaccounts/default")
+        return None
+
+    wait_until(has_account, "the default account")
+    return made
 
 
 @pytest.fixture
