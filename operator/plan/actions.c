@@ -246,14 +246,12 @@ static void add_daemonset(struct maker *m, const struct kp_inject_settings *sett
 
 static void add_daemonsets(struct maker *m, const struct kp_inject_settings *settings)
 {
-	const struct kp_world_engine *e = m->w->engines, *end = e + m->w->n_engines;
-	while (e < end) {
-		const struct kp_world_engine *next = e;
-		while (next < end && kp_str_eq(next->ns, e->ns)) {
+	const struct kp_world_engine *engines = m->w->engines;
+	for (size_t i = 0, next = 0; i < m->w->n_engines; i = next) {
+		while (next < m->w->n_engines && kp_str_eq(engines[next].ns, engines[i].ns)) {
 			next++;
 		}
-		add_daemonset(m, settings, e, next);
-		e = next;
+		add_daemonset(m, settings, engines + i, engines + next);
 	}
 }
 
