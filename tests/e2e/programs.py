@@ -14,7 +14,14 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KP_BUILD", "build/release")
-LOGS = ROOT / os.environ.get("KP_LOGS", "build/test/e2e") / os.environ.get("PYTEST_XDIST_WORKER", "")
+
+
+def logs(folder):
+    """The part of it that belongs to this process, when several run tests side by side."""
+    return ROOT / folder / os.environ.get("PYTEST_XDIST_WORKER", "")
+
+
+LOGS = logs(os.environ.get("KP_LOGS", "build/test/e2e"))
 QWEN3_TOKENS = 151669  # ids of its tokenizer
 ASAN = BUILD.name == "asan"
 PATIENCE = 60.0  # seconds until something that must happen counts as missing; the machine may be busy

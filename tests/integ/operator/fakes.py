@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 import programs  # noqa: E402
 
-programs.LOGS = ROOT / "build/test/operator"
+programs.LOGS = programs.logs("build/test/operator")
 PATIENCE = programs.PATIENCE
 METHOD = "/kelpie.control.v1.Control/Connect"
 POOL, ENGINE, ENDPOINT, GATEWAY = 1, 2, 3, 4
