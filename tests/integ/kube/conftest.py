@@ -8,7 +8,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import rig  # noqa: E402
-from cluster import install  # noqa: E402
+from cluster import Operator, install  # noqa: E402
+from fakes import Gateway  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +40,28 @@ def ns(cluster, request):
 
 
 ns.n = 0
+
+
+@pytest.fixture
+def operator(cluster, ns, crds):
+    """Of the test's namespace, by itself."""
+    o = Operator(cluster.admin, "--watch-namespace", ns.name)
+    yield o
+    o.stop()
+
+
+@pytest.fixture
+def join(operator, ns):
+    """join(id...): a gateway of the test's namespace, played by the test."""
+    joined = []
+
+    def make(id, **kw):
+        joined.append(Gateway(f"127.0.0.1:{operator.port}", ns=ns.name, id=id, **kw))
+        return joined[-1]
+
+    yield make
+    for gateway in joined:
+        gateway.close()
 
 
 @pytest.fixture

@@ -13,26 +13,6 @@ pytestmark = pytest.mark.kube
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
 
 
-@pytest.fixture
-def operator(cluster, ns, crds):
-    o = Operator(cluster.admin, "--watch-namespace", ns.name)
-    yield o
-    o.stop()
-
-
-@pytest.fixture
-def join(operator, ns):
-    joined = []
-
-    def make(id, **kw):
-        joined.append(Gateway(f"127.0.0.1:{operator.port}", ns=ns.name, id=id, **kw))
-        return joined[-1]
-
-    yield make
-    for gateway in joined:
-        gateway.close()
-
-
 def pool(name="pool", port=8080, **labels):
     made = programs.pool(name, (port,))
     made["spec"]["selector"]["matchLabels"] = labels or {"app": "demo"}

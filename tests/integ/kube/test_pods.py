@@ -7,26 +7,6 @@ from fakes import Gateway, programs, wait_until
 pytestmark = pytest.mark.kube
 
 
-@pytest.fixture
-def operator(cluster, ns, crds):
-    o = Operator(cluster.admin, "--watch-namespace", ns.name)
-    yield o
-    o.stop()
-
-
-@pytest.fixture
-def join(operator, ns):
-    joined = []
-
-    def make(id, **kw):
-        joined.append(Gateway(f"127.0.0.1:{operator.port}", ns=ns.name, id=id, **kw))
-        return joined[-1]
-
-    yield make
-    for gateway in joined:
-        gateway.close()
-
-
 def test_row_3_a_pod_is_an_endpoint_of_its_own_gateway(operator, join, ns):
     put(ns, programs.pool(), in_pods(programs.engine("e", 1)))
     entry = join("entry")
