@@ -8,10 +8,6 @@
 
 #include <stdlib.h>
 
-static const struct kp_kube_kind engine_kind = { "kelpie.dev", "v1alpha1", "inferenceengines",
-	"InferenceEngine", false };
-static const struct kp_kube_kind pod_kind = { "", "v1", "pods", "Pod", false };
-
 struct publisher {
 	struct kp_operator *o;
 	const struct kp_status *shown;
@@ -126,7 +122,7 @@ static void add_counts(const struct publisher *p, json_t *status, const struct k
 	if (pods) {
 		set(status, "selector",
 			text(kp_arena_printf(
-				p->arena, KP_LABEL_ENGINE "=%" KP_FMT, KP_ARG(e->name))));
+				p->arena, KP_INJECT_LABEL "=%" KP_FMT, KP_ARG(e->name))));
 		add_gpus(status, pods);
 	}
 	if (pods && pods->update_revision.n) {
@@ -196,7 +192,7 @@ static void set_times(const struct publisher *p, json_t *status, const json_t *b
 static void say(const struct publisher *p, const struct kp_world_engine *e, const json_t *c,
 	bool is_warning)
 {
-	const struct kp_kube_said said = { .kind = &engine_kind,
+	const struct kp_kube_said said = { .kind = &kp_kind_engine,
 		.ns = e->ns,
 		.name = e->name,
 		.uid = e->uid,
@@ -257,7 +253,7 @@ static void publish_engine(struct publisher *p, const struct kp_world_engine *e)
 			tell(p, e, status, before);
 		}
 		set_times(p, status, before);
-		struct kp_apply_status one = { .kind = &engine_kind, .ns = e->ns, .name = e->name };
+		struct kp_apply_status one = { .kind = &kp_kind_engine, .ns = e->ns, .name = e->name };
 		kp_actions_digest(is, one.digest);
 		one.intent = json_pack("{s:s,s:s,s:{s:o,s:o,s:o},s:o}", "apiVersion",
 			"kelpie.dev/v1alpha1", "kind", "InferenceEngine", "metadata", "name",
@@ -328,12 +324,12 @@ static void publish_gate(struct publisher *p, const struct kp_world_pod *pod)
 	if (!item || !is_known_everywhere(p, program, item, kp_discover_owner(p->w, e, pod))) {
 		return;
 	}
-	struct kp_apply_status one = { .kind = &pod_kind, .ns = pod->ns, .name = pod->name };
+	struct kp_apply_status one = { .kind = &kp_kind_pod, .ns = pod->ns, .name = pod->name };
 	snprintf(one.digest, sizeof(one.digest), "%.16s", pod->uid.p);
 	one.intent = json_pack("{s:s,s:s,s:{s:o,s:o,s:o},s:{s:[{s:s,s:s,s:s,s:s,s:s}]}}",
 		"apiVersion", "v1", "kind", "Pod", "metadata", "name", text(pod->name), "namespace",
 		text(pod->ns), "uid", text(pod->uid), "status", "conditions", "type",
-		KP_CONDITION_ROUTABLE, "status", "True", "reason", "Acknowledged", "message",
+		KP_INJECT_GATE, "status", "True", "reason", "Acknowledged", "message",
 		"every gateway that must know it does", "lastTransitionTime", p->now);
 	KP_BUG_ON(!one.intent);
 	kp_vec_push(&p->statuses, one);

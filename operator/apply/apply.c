@@ -79,7 +79,7 @@ static void write_left(const json_t *v, char buf[64])
 static const json_t *live_of(const struct want *w)
 {
 	const struct kp_kube_store *s =
-		w->a->opts.store(w->a->opts.ctx, w->kind->kind, kp_str_c(w->ns));
+		w->a->opts.store(w->a->opts.ctx, w->kind, kp_str_c(w->ns));
 	return s ? kp_kube_store_get(s, kp_str_c(w->ns), kp_str_c(w->name)) : NULL;
 }
 
@@ -87,7 +87,7 @@ static const json_t *live_of(const struct want *w)
 static bool is_known(const struct want *w)
 {
 	const struct kp_kube_store *s =
-		w->a->opts.store(w->a->opts.ctx, w->kind->kind, kp_str_c(w->ns));
+		w->a->opts.store(w->a->opts.ctx, w->kind, kp_str_c(w->ns));
 	return s && kp_kube_store_state(s)->is_synced;
 }
 

@@ -6,13 +6,9 @@
 #include "base/clock.h"
 #include "inject/review.h"
 #include "kube/store.h"
+#include "operator/plan/kinds.h"
 
 enum { ARENA_MAX = 8 << 20, FIELD_ERRORS_MAX = 4 };
-
-static const struct kp_kube_kind kind_pool = { "inference.networking.k8s.io", "v1",
-	"inferencepools", "InferencePool", false },
-				 kind_engine = { "kelpie.dev", "v1alpha1", "inferenceengines",
-					 "InferenceEngine", false };
 
 struct kp_https_objects {
 	struct kp_https *h;
@@ -62,9 +58,9 @@ struct kp_https_objects *kp_https_objects_create(struct kp_https *h)
 		struct kp_kube_store_opts opts = {
 			.ns = kp_str_c(namespaces->n ? namespaces->p[i] : ""), .ops = &ops, .ctx = o
 		};
-		opts.kind = &kind_pool;
+		opts.kind = &kp_kind_pool;
 		o->watched[i].pools = kp_kube_store_create(h->kube, &opts);
-		opts.kind = &kind_engine;
+		opts.kind = &kp_kind_engine;
 		o->watched[i].engines = kp_kube_store_create(h->kube, &opts);
 	}
 	return o;

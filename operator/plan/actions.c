@@ -16,10 +16,6 @@ enum {
 	LABEL_MAX = 63
 };
 
-const struct kp_kube_kind kp_kind_deployment = { "apps", "v1", "deployments", "Deployment", false };
-const struct kp_kube_kind kp_kind_daemonset = { "apps", "v1", "daemonsets", "DaemonSet", false };
-const struct kp_kube_kind kp_kind_service = { "", "v1", "services", "Service", false };
-
 /* --- small things --- */
 
 static void hex_of(const json_t *v, size_t digits, char *ret)
@@ -123,7 +119,7 @@ static json_t *pod_template(const struct kp_world_engine *e, kp_str revision)
 	json_t *meta = object_in(t, "metadata"), *labels = meta ? object_in(meta, "labels") : NULL,
 	       *spec = object_in(t, "spec");
 	if (labels) {
-		set(labels, KP_LABEL_ENGINE, text(e->name));
+		set(labels, KP_INJECT_LABEL, text(e->name));
 		set(labels, KP_LABEL_REVISION, text(revision));
 	}
 	if (spec && !json_object_get(spec, "terminationGracePeriodSeconds")) {
@@ -142,8 +138,8 @@ static void add_deployment(struct maker *m, const struct kp_world_engine *e)
 		"[o]", owner("kelpie.dev/v1alpha1", "InferenceEngine", e->name, e->uid, true));
 	json_t *intent = json_pack("{s:s,s:s,s:o,s:{s:i,s:{s:{s:o}},s:{s:s,s:{s:i,s:i}},s:o}}",
 		"apiVersion", "apps/v1", "kind", "Deployment", "metadata",
-		meta_of(e->ns, e->name, KP_LABEL_ENGINE, e->name, owners), "spec", "replicas",
-		(int)e->spec->replicas, "selector", "matchLabels", KP_LABEL_ENGINE, text(e->name),
+		meta_of(e->ns, e->name, KP_INJECT_LABEL, e->name, owners), "spec", "replicas",
+		(int)e->spec->replicas, "selector", "matchLabels", KP_INJECT_LABEL, text(e->name),
 		"strategy", "type", "RollingUpdate", "rollingUpdate", "maxSurge", 1,
 		"maxUnavailable", 0, "template", pod_template(e, revision));
 	KP_BUG_ON(!intent);
@@ -229,7 +225,7 @@ static void add_daemonset(struct maker *m, const struct kp_inject_settings *sett
 	if (node.n_engines && kp_inject_node_gateway(&node, settings, m->arena, &spec, &err) == 0) {
 		json_t *intent = json_pack("{s:s,s:s,s:o,s:o}", "apiVersion", "apps/v1", "kind",
 			"DaemonSet", "metadata",
-			meta_of(first->ns, KP_S(KP_NODE_GATEWAYS), KP_LABEL_NODE_GATEWAY, first->ns,
+			meta_of(first->ns, KP_S(KP_NODE_GATEWAYS), KP_INJECT_NODE_LABEL, first->ns,
 				json_incref(owners)),
 			"spec", spec);
 		KP_BUG_ON(!intent);

@@ -4,8 +4,7 @@
 #ifndef OPERATOR_PLAN_ACTIONS_H
 #define OPERATOR_PLAN_ACTIONS_H
 
-#include "inject/inject.h"
-#include "kube/kind.h"
+#include "operator/plan/kinds.h"
 #include "operator/plan/world.h"
 
 #define KP_ANNOTATION_APPLIED "kelpie.dev/applied"
@@ -37,7 +36,5 @@ void kp_actions_destroy(struct kp_actions *a); /* NULL is fine */
 kp_str kp_actions_revision(const struct kp_world_engine *e, struct kp_arena *a);
 /* 16 digits of the SHA-256 of a value, members in the order of their names. */
 void kp_actions_digest(const json_t *v, char ret[KP_DIGEST_MAX]);
-
-extern const struct kp_kube_kind kp_kind_deployment, kp_kind_daemonset, kp_kind_service;
 
 #endif

@@ -2,7 +2,6 @@
 #include "operator/plan/world.h"
 
 #include "base/vec.h"
-#include "inject/inject.h"
 
 #include <stdlib.h>
 
@@ -133,7 +132,7 @@ void kp_world_add_pod(struct kp_world *w, const json_t *v)
 	const json_t *m = meta(v), *labels = json_object_get(m, "labels"),
 		     *spec = json_object_get(v, "spec"), *status = json_object_get(v, "status");
 	kp_str phase = kp_doc_str(status, "phase");
-	bool is_gateway = json_object_get(labels, KP_LABEL_NODE_GATEWAY) != NULL;
+	bool is_gateway = json_object_get(labels, KP_INJECT_NODE_LABEL) != NULL;
 	struct kp_world_pod *p = is_gateway ? ADD(w, gateways, n_gateways) : ADD(w, pods, n_pods);
 	keep(w, v);
 	*p = (struct kp_world_pod){ .ns = text(m, "namespace"),
@@ -141,7 +140,7 @@ void kp_world_add_pod(struct kp_world *w, const json_t *v)
 		.uid = text(m, "uid"),
 		.node = text(spec, "nodeName"),
 		.ip = text(status, "podIP"),
-		.engine = text(labels, KP_LABEL_ENGINE),
+		.engine = text(labels, KP_INJECT_LABEL),
 		.revision = text(labels, KP_LABEL_REVISION),
 		.json = v,
 		.labels = labels,
@@ -150,10 +149,10 @@ void kp_world_add_pod(struct kp_world *w, const json_t *v)
 			     kp_str_eq(phase, KP_S("Failed")) ||
 			     kp_str_eq(phase, KP_S("Succeeded")),
 		.has_gate = named(json_object_get(spec, "readinessGates"), "conditionType",
-				    KP_S(KP_CONDITION_ROUTABLE)) != NULL,
-		.is_routable = is_true(status, KP_S(KP_CONDITION_ROUTABLE)),
+				    KP_S(KP_INJECT_GATE)) != NULL,
+		.is_routable = is_true(status, KP_S(KP_INJECT_GATE)),
 		.is_injected = named(json_object_get(spec, "initContainers"), "name",
-				       KP_S(KP_GATEWAY_CONTAINER)) != NULL,
+				       KP_S(KP_INJECT_CONTAINER)) != NULL,
 		.grace_s = whole(spec, "terminationGracePeriodSeconds", GRACE_DEFAULT_S) };
 }
 

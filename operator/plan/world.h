@@ -5,22 +5,20 @@
 #define OPERATOR_PLAN_WORLD_H
 
 #include "api/manifest.h"
+#include "inject/inject.h"
 #include "json/jansson.h"
 
-#define KP_LABEL_ENGINE       "kelpie.dev/engine"
-#define KP_LABEL_REVISION     "kelpie.dev/revision"
-#define KP_LABEL_NODE_GATEWAY "kelpie.dev/node-gateway"
-#define KP_LABEL_MANAGED      "app.kubernetes.io/managed-by"
-#define KP_MANAGED_BY         "kelpie-operator"
-#define KP_GATEWAY_CONTAINER  "kelpie-gateway"
-#define KP_CONDITION_ROUTABLE "kelpie.dev/routable"
+/* Others are injection's. */
+#define KP_LABEL_REVISION "kelpie.dev/revision"
+#define KP_LABEL_MANAGED  "app.kubernetes.io/managed-by"
+#define KP_MANAGED_BY     "kelpie-operator"
 
 struct kp_world_pod {
 	kp_str ns, name, uid, node, ip; /* node and ip: "" not yet */
 	kp_str engine, revision;        /* of its labels, "" */
 	const json_t *json, *labels;
 	bool is_ready, is_ending; /* ending: deleted, failed or succeeded */
-	bool has_gate;            /* its readiness waits for KP_CONDITION_ROUTABLE */
+	bool has_gate;            /* its readiness waits for KP_INJECT_GATE */
 	bool is_routable;         /* that condition is True */
 	bool is_injected;         /* it has a gateway of its own */
 	int64_t grace_s;          /* terminationGracePeriodSeconds */

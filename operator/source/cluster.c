@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "kube/store.h"
 #include "obs/log.h"
+#include "operator/plan/kinds.h"
 #include "operator/source/objects.h"
 #include "operator/source/trim.h"
 
@@ -17,25 +18,22 @@
 enum { ERRORS_TEXT_MAX = 1 << 18 };
 
 #define OURS KP_LABEL_MANAGED "=" KP_MANAGED_BY
-#define CORE "", "v1"
 
 /* What is watched. The first ones are needed before anything is said. */
 static const struct watched {
-	struct kp_kube_kind kind;
+	const struct kp_kube_kind *kind;
 	enum kp_kind type; /* one of our objects */
 	const char *labels;
 	void (*trim)(json_t *object);
 } watched[] = {
-	{ { "inference.networking.k8s.io", "v1", "inferencepools", "InferencePool", false },
-		KP_KIND_INFERENCE_POOL, "", NULL },
-	{ { "kelpie.dev", "v1alpha1", "inferenceengines", "InferenceEngine", false },
-		KP_KIND_INFERENCE_ENGINE, "", NULL },
-	{ { CORE, "pods", "Pod", false }, KP_KIND_NONE, KP_LABEL_ENGINE, kp_trim_pod },
-	{ { CORE, "pods", "Pod", false }, KP_KIND_NONE, KP_LABEL_NODE_GATEWAY, kp_trim_pod },
-	{ { "apps", "v1", "deployments", "Deployment", false }, KP_KIND_NONE, OURS, kp_trim_owned },
-	{ { "apps", "v1", "daemonsets", "DaemonSet", false }, KP_KIND_NONE, OURS, kp_trim_owned },
-	{ { CORE, "services", "Service", false }, KP_KIND_NONE, OURS, kp_trim_owned },
-	{ { CORE, "nodes", "Node", true }, KP_KIND_NONE, "", kp_trim_node },
+	{ &kp_kind_pool, KP_KIND_INFERENCE_POOL, "", NULL },
+	{ &kp_kind_engine, KP_KIND_INFERENCE_ENGINE, "", NULL },
+	{ &kp_kind_pod, KP_KIND_NONE, KP_INJECT_LABEL, kp_trim_pod },
+	{ &kp_kind_pod, KP_KIND_NONE, KP_INJECT_NODE_LABEL, kp_trim_pod },
+	{ &kp_kind_deployment, KP_KIND_NONE, OURS, kp_trim_owned },
+	{ &kp_kind_daemonset, KP_KIND_NONE, OURS, kp_trim_owned },
+	{ &kp_kind_service, KP_KIND_NONE, OURS, kp_trim_owned },
+	{ &kp_kind_node, KP_KIND_NONE, "", kp_trim_node },
 };
 
 struct source {
@@ -88,7 +86,7 @@ static void list_problems(struct kp_cluster *c)
 		if (st && st->err.code != KP_OK) {
 			char line[KP_ERR_MSG + 300];
 			snprintf(line, sizeof(line), "error: watch `%s`%s%s%s%s: %s%s",
-				s->what->kind.plural, s->what->labels[0] ? " with " : "",
+				s->what->kind->plural, s->what->labels[0] ? " with " : "",
 				s->what->labels, s->ns[0] ? " of " : "", s->ns, st->err.msg,
 				hint(s, &st->err));
 			kp_objects_add_line(&c->all, &c->n_all, kp_str_c(line));
@@ -164,12 +162,12 @@ static void add_source(struct kp_cluster *c, struct kp_world *w, const struct so
 	for (size_t at = 0; (v = kp_kube_store_next(s->store, &at));) {
 		if (s->what->type != KP_KIND_NONE) {
 			add_ours(c, w, s->what->type, v);
-		} else if (s->what->trim == kp_trim_pod) {
+		} else if (s->what->kind == &kp_kind_pod) {
 			kp_world_add_pod(w, v);
-		} else if (s->what->trim == kp_trim_node) {
+		} else if (s->what->kind == &kp_kind_node) {
 			kp_world_add_node(w, v);
 		} else {
-			kp_world_add_owned(w, s->what->kind.kind, v);
+			kp_world_add_owned(w, s->what->kind->kind, v);
 		}
 	}
 }
@@ -187,8 +185,8 @@ static void make_world(struct kp_cluster *c)
 	for (size_t i = 0; i < c->n_sources; i++) {
 		const struct source *s = &c->sources[i];
 		bool is_known = kp_kube_store_state(s->store)->is_synced;
-		w->has_pods &= is_known || s->what->trim != kp_trim_pod;
-		w->has_nodes &= is_known || s->what->trim != kp_trim_node;
+		w->has_pods &= is_known || s->what->kind != &kp_kind_pod;
+		w->has_nodes &= is_known || s->what->kind != &kp_kind_node;
 		add_source(c, w, s);
 	}
 	w->has_nodes &= c->opts.names->n == 0;
@@ -262,7 +260,7 @@ static void on_state(void *ctx)
 	struct source *s = ctx;
 	const struct kp_kube_store_state *st = kp_kube_store_state(s->store);
 	if (st->err.code != KP_OK) {
-		kp_log(KP_LOG_WARN, "cannot watch", kp_f_z("resource", s->what->kind.plural),
+		kp_log(KP_LOG_WARN, "cannot watch", kp_f_z("resource", s->what->kind->plural),
 			kp_f_z("namespace", s->ns), kp_f_err(&st->err));
 	}
 	list_problems(s->c);
@@ -276,7 +274,7 @@ static void start_source(struct kp_cluster *c, const struct watched *what, const
 {
 	struct source *s = &c->sources[c->n_sources++];
 	*s = (struct source){ .c = c, .what = what, .ns = ns };
-	const struct kp_kube_store_opts opts = { .kind = &what->kind,
+	const struct kp_kube_store_opts opts = { .kind = what->kind,
 		.ns = kp_str_c(ns),
 		.labels = kp_str_c(what->labels),
 		.max_objects = what->type == KP_KIND_NONE ? 0 : KP_MANIFEST_MAX_OBJECTS,
@@ -294,7 +292,7 @@ static void start(struct kp_cluster *c)
 		const char *ns = c->opts.names->n ? c->opts.names->p[i] : "";
 		for (size_t k = 0; k < KP_LEN(watched); k++) {
 			/* What has no namespace is for those who may see all of them. */
-			if (!watched[k].kind.is_cluster || !ns[0]) {
+			if (!watched[k].kind->is_cluster || !ns[0]) {
 				start_source(c, &watched[k], ns);
 			}
 		}
@@ -388,11 +386,11 @@ const struct kp_world *kp_cluster_world(const struct kp_cluster *c)
 }
 
 const struct kp_kube_store *kp_cluster_store(
-	const struct kp_cluster *c, const char *kind, kp_str ns)
+	const struct kp_cluster *c, const struct kp_kube_kind *kind, kp_str ns)
 {
 	for (size_t i = 0; i < c->n_sources; i++) {
 		const struct source *s = &c->sources[i];
-		if (kp_str_eq(kp_str_c(s->what->kind.kind), kp_str_c(kind)) &&
+		if (s->what->kind == kind &&
 			(!s->ns[0] || kp_str_eq(kp_str_c(s->ns), ns))) {
 			return s->store;
 		}

@@ -38,9 +38,9 @@ void kp_cluster_destroy(struct kp_cluster *c); /* NULL is fine */
 struct kp_kube *kp_cluster_kube(const struct kp_cluster *c);
 /* NULL: not known yet. Until the next turn of the loop. */
 const struct kp_world *kp_cluster_world(const struct kp_cluster *c);
-/* Of a kind ("Deployment", "Pod": those of engines) in a namespace; NULL: it is not watched there. */
+/* Of a kind of plan/kinds.h (pods: those of engines) in a namespace; NULL: it is not watched there. */
 const struct kp_kube_store *kp_cluster_store(
-	const struct kp_cluster *c, const char *kind, kp_str ns);
+	const struct kp_cluster *c, const struct kp_kube_kind *kind, kp_str ns);
 const char *kp_cluster_server(const struct kp_cluster *c); /* "https://10.0.0.1:443" */
 bool kp_cluster_is_synced(const struct kp_cluster *c);     /* everything was listed once */
 /* What is left out, and what cannot be watched, a line each, and how many; "" and 0: nothing. */

@@ -4,6 +4,7 @@
 
 #include "base/macros.h"
 #include "base/str.h"
+#include "operator/plan/actions.h"
 
 struct keep {
 	const char *name;
@@ -16,8 +17,8 @@ struct keep {
 
 static const struct keep owner[] = { { "uid", NULL }, { "kind", NULL }, { "name", NULL },
 	{ "controller", NULL }, END };
-static const struct keep our_annotations[] = { { "kelpie.dev/applied", NULL },
-	{ "kelpie.dev/injected", NULL }, { "kelpie.dev/engine-container", NULL },
+static const struct keep our_annotations[] = { { KP_ANNOTATION_APPLIED, NULL },
+	{ KP_INJECT_DONE, NULL }, { "kelpie.dev/engine-container", NULL },
 	{ "kubectl.kubernetes.io/default-container", NULL }, END };
 static const struct keep meta[] = { { "name", NULL }, { "namespace", NULL }, { "uid", NULL },
 	{ "resourceVersion", NULL }, { "generation", NULL }, { "labels", NULL },

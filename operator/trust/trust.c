@@ -9,7 +9,9 @@
 #include "kube/queue.h"
 #include "kube/store.h"
 #include "kube/write.h"
+#include "inject/inject.h"
 #include "obs/log.h"
+#include "operator/plan/kinds.h"
 #include "operator/trust/authority.h"
 
 #include <stdio.h>
@@ -26,9 +28,6 @@ enum {
 
 static const struct kp_kube_kind kind_secret = { "", "v1", "secrets", "Secret", false },
 				 kind_map = { "", "v1", "configmaps", "ConfigMap", false },
-				 kind_pod = { "", "v1", "pods", "Pod", false },
-				 kind_engine = { "kelpie.dev", "v1alpha1", "inferenceengines",
-					 "InferenceEngine", false },
 				 kind_webhook = { "admissionregistration.k8s.io", "v1",
 					 "mutatingwebhookconfigurations",
 					 "MutatingWebhookConfiguration", true };
@@ -512,9 +511,9 @@ static void start(struct kp_trust *t)
 		t->watched[i].maps = watch(t, &kind_map, ns, KP_STR_NULL,
 			KP_S("metadata.name=" KP_TRUST_MAP), &map_ops);
 		t->watched[i].engines =
-			watch(t, &kind_engine, ns, KP_STR_NULL, KP_STR_NULL, &user_ops);
+			watch(t, &kp_kind_engine, ns, KP_STR_NULL, KP_STR_NULL, &user_ops);
 		t->watched[i].pods =
-			watch(t, &kind_pod, ns, KP_S("kelpie.dev/engine"), KP_STR_NULL, &user_ops);
+			watch(t, &kp_kind_pod, ns, KP_S(KP_INJECT_LABEL), KP_STR_NULL, &user_ops);
 	}
 }
 
