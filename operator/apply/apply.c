@@ -34,6 +34,8 @@ struct want {
 	struct kp_err err;
 	struct kp_kube_call *call;
 };
+	enum mode asked; /* of the request that is under way */
+	char asked_digest[KP_DIGEST_MAX];
 struct kp_apply {
 	struct kp_apply_opts opts;
 	struct kp_map wants;
@@ -176,11 +178,17 @@ static void succeeded(struct want *w, const json_t *v)
 	const struct kp_err none = KP_ERR_INIT;
 	char left[64];
 	kp_counter_add(w->a->ok, 1);
-	memcpy(w->written, w->digest, sizeof(w->written));
-	w->written_ns = now_of(w->a);
-	if (v && w->mode == OBJECT) {
+	remember(w);
+	if (v && w->asked == OBJECT) {
 		write_left(v, left);
 		kp_mem_free(w->left);
+/* What is wanted may be another thing by now: only what was asked for is written. */
+static void remember(struct want *w)
+{
+	memcpy(w->written, w->asked_digest, sizeof(w->written));
+	w->written_ns = now_of(w->a);
+}
+
 		w->left = kp_xstrdup(left);
 	}
 	set_problem(w, &none);
@@ -190,11 +198,10 @@ static void succeeded(struct want *w, const json_t *v)
 static void failed(struct want *w, const struct kp_kube_failure *f)
 {
 	int64_t wait = f->retry_after_ns;
-	if (w->mode != OBJECT && (f->http == 404 || f->http == 409)) {
+	if (w->asked != OBJECT && (f->http == 404 || f->http == 409)) {
 		/* It is gone, or another of the name took its place; the world will say so. */
 		kp_counter_add(w->a->conflict, 1);
-		w->written_ns = now_of(w->a);
-		memcpy(w->written, w->digest, sizeof(w->written));
+		remember(w);
 		end(w, true, 0);
 		return;
 	}
@@ -234,6 +241,8 @@ static struct kp_kube_write request(struct want *w, kp_kube_done *done)
 
 static void apply(struct want *w)
 {
+	w->asked = w->mode;
+	memcpy(w->asked_digest, w->digest, sizeof(w->asked_digest));
 	const struct kp_kube_write r = request(w, on_written);
 	w->call = kp_kube_apply(w->a->opts.kube, &r, w->intent, true);
 }
@@ -283,8 +292,8 @@ static void on_read(void *ctx, const struct kp_kube_answer *answer)
 	json_t *v = answer->failure ? NULL : kp_kube_answer_json(answer, &err);
 	bool is_free = answer->failure || (v && is_ours(w, v));
 	json_decref(v);
-	if (w->is_gone || !w->a->opts.may_write(w->a->opts.ctx)) {
-		end(w, true, 0);
+	if (w->is_gone || w->mode != OBJECT || !w->a->opts.may_write(w->a->opts.ctx)) {
+		end(w, true, 0); /* what is wanted now is in the queue again */
 	} else if (is_free) {
 		apply(w);
 	} else {

@@ -1,7 +1,12 @@
 """kelpie-operator beside a real API server, and our resources there, for the tests of both."""
 
+import contextlib
+import queue
+import socket
 import subprocess
 import sys
+import threading
+import time
 
 import rig
 
@@ -24,6 +29,45 @@ class Operator(programs.Operator):
 
     def signal(self, number):
         self.process.send_signal(number)
+
+
+class Late:
+    """The API server behind a network on which what it says takes a while."""
+
+    def __init__(self, cluster, delay_s):
+        self.to, self.delay_s = cluster.port, delay_s
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.server = f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client = self.listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self.to))
+                for a, b, delay_s in ((client, server, 0), (server, client, self.delay_s)):
+                    pieces = queue.Queue()
+                    threading.Thread(target=self._read, args=(a, pieces), daemon=True).start()
+                    threading.Thread(target=self._write, args=(b, pieces, delay_s), daemon=True).start()
+
+    def _read(self, a, pieces):
+        piece = b"x"
+        while piece:
+            try:
+                piece = a.recv(65536)
+            except OSError:
+                piece = b""
+            pieces.put((time.monotonic(), piece))
+
+    def _write(self, b, pieces, delay_s):
+        with contextlib.suppress(OSError), b:
+            while (at_and_piece := pieces.get())[1]:
+                time.sleep(max(0, at_and_piece[0] + delay_s - time.monotonic()))
+                b.sendall(at_and_piece[1])
+            b.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.close()
 
 
 def kubectl(cluster, *words):

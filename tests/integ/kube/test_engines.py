@@ -5,7 +5,7 @@ import time
 
 import pytest
 import rig
-from cluster import PODS, Operator, change, path_of, put, set_status
+from cluster import PODS, Late, Operator, change, path_of, put, set_status
 from fakes import Gateway, programs, wait_until
 
 pytestmark = pytest.mark.kube
@@ -329,6 +329,26 @@ def test_node_mode_has_a_gateway_on_each_node(operator, ns):
     """One DaemonSet for all engines of a namespace in mode Node, gone when there is none of them any more."""
     nodes = {"nodeSelector": {"gpu": "yes"}}
     gateway = {"mode": "Node", "node": {"labels": {"app": "demo"}}}
+def test_a_change_during_a_write_is_written_next(cluster, ns, crds, tmp_path):
+    """The answer to the first write is no answer to what was wanted since."""
+    late = Late(cluster, 1)
+    user = {"client-certificate": str(cluster.pki / "admin.crt"), "client-key": str(cluster.pki / "admin.key")}
+    config = cluster.kubeconfig(tmp_path / "config", user, server=late.server)
+    put(ns, pool(), template(replicas=0))
+    o = Operator(config, "--watch-namespace", ns.name)
+    try:
+        wait_condition(ns, "WorkloadApplied", ("True", "Applied"))
+        time.sleep(3)  # until it has heard the answers
+        change(ns, "InferenceEngine", "e", {"replicas": 1})
+        time.sleep(0.5)
+        change(ns, "InferenceEngine", "e", {"replicas": 2})
+        wait_until(lambda: deployment(ns)["spec"]["replicas"] == 1, "the first, of which it hears a second later")
+        wait_until(lambda: deployment(ns)["spec"]["replicas"] == 2, "the second", timeout=4)
+    finally:
+        o.stop()
+        late.close()
+
+
     put(ns, pool(), template(replicas=0, spec=nodes, gateway=gateway), template("f", replicas=0, spec=nodes, gateway=gateway, model={"name": "g"}))
     made = wait_until(lambda: daemonset(ns), "the DaemonSet")
     pod = made["spec"]["template"]
