@@ -223,8 +223,7 @@ static bool may_write(void *ctx)
 	return kp_operator_leads(ctx);
 }
 
-static const struct kp_kube_store *find_store(
-	void *ctx, const struct kp_kube_kind *kind, kp_str ns)
+static const struct kp_kube_store *find_store(void *ctx, const struct kp_kube_kind *kind, kp_str ns)
 {
 	struct kp_operator *o = ctx;
 	return kp_cluster_store(o->cluster, kind, ns);

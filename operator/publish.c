@@ -253,7 +253,9 @@ static void publish_engine(struct publisher *p, const struct kp_world_engine *e)
 			tell(p, e, status, before);
 		}
 		set_times(p, status, before);
-		struct kp_apply_status one = { .kind = &kp_kind_engine, .ns = e->ns, .name = e->name };
+		struct kp_apply_status one = {
+			.kind = &kp_kind_engine, .ns = e->ns, .name = e->name
+		};
 		kp_actions_digest(is, one.digest);
 		one.intent = json_pack("{s:s,s:s,s:{s:o,s:o,s:o},s:o}", "apiVersion",
 			"kelpie.dev/v1alpha1", "kind", "InferenceEngine", "metadata", "name",

@@ -281,7 +281,7 @@ static void add_endpoint(struct reporter *r, const struct kp_plan_namespace *ns,
 	}
 }
 
-enum { OF_PODS = KP_ENGINE_LINKS + 3, CONDITIONS_MAX = KP_CONDITIONS + OF_PODS };
+enum { OF_PODS = KP_ENGINE_LINKS + 4, CONDITIONS_MAX = KP_CONDITIONS + OF_PODS };
 
 static void say(struct kp_condition *c, const char *type, bool is_true, const char *yes,
 	const char *no, const char *fmt, ...) KP_PRINTF(6, 7);
@@ -309,6 +309,19 @@ static const struct kp_err *write_problem(const struct reporter *r, const struct
 		err = kp_apply_problem(r->o->apply, "DaemonSet", e->ns, KP_S(KP_NODE_GATEWAYS));
 	}
 	return err;
+}
+
+/* Its pool's. One of somebody else is as good. */
+static void say_of_service(
+	struct reporter *r, const struct kp_world_engine *e, struct kp_condition *c)
+{
+	kp_str pool = e->spec->pool_ref.name;
+	const struct kp_err *err =
+		r->o->apply ? kp_apply_problem(r->o->apply, "Service", e->ns, pool) : &r->none;
+	bool is_others = err->code == KP_ALREADY_EXISTS;
+	say(c, "ServiceApplied", err->code == KP_OK || is_others,
+		is_others ? "SomebodyElses" : "Applied", kp_code_reason(err->code), "%s",
+		err->code == KP_OK ? "the pool has a Service" : err->msg);
 }
 
 /* What is true of its pods, its Deployment and their gateways: the first things that keep it from serving go into the facts,
@@ -372,6 +385,7 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 	f.n_endpoints = from->n_endpoints;
 	if (e && e->spec) {
 		pods = add_pods(r, e, &f, &conditions[CONDITIONS_MAX - 1]);
+		say_of_service(r, e, &conditions[CONDITIONS_MAX - 2]);
 	}
 	struct kp_status_endpoint *endpoints = list(r, from->n_endpoints, sizeof(*endpoints));
 	kp_str *aliases = list(r, from->n_aliases, sizeof(*aliases));

@@ -60,6 +60,7 @@ int kp_inject_pod(const json_t *pod, const struct kp_inject_engine *engine,
 
 /* An engine in mode Node; `template`: of its pods, NULL: not known. */
 struct kp_inject_node_engine {
+	kp_str name;
 	struct kp_inject_engine facts; /* `engine` is there */
 	const json_t *template;
 };
@@ -69,7 +70,8 @@ struct kp_inject_node {
 		*engines; /* all of the namespace, by name; one at least */
 	size_t n_engines;
 };
-/* The `spec` of the DaemonSet of node gateways of a namespace. 0: *ret is the caller's. -1: what an engine asks for makes no sense. */
+/* The `spec` of the DaemonSet of node gateways of a namespace. 0: *ret is the caller's. -1: what an engine asks for makes no
+   sense; err names the engine. */
 int kp_inject_node_gateway(const struct kp_inject_node *n,
 	const struct kp_inject_settings *settings, struct kp_arena *a, json_t **ret,
 	struct kp_err *err) KP_MUST_USE;

@@ -143,21 +143,34 @@ static json_t *container_of(const struct kp_inject_node *n, struct kp_inject_wis
 	return c;
 }
 
+/* The first one's, with the longest drain of all. What is wrong with one of them is never mixed with what others ask for. */
+static int read_all(const struct kp_inject_node *n, struct kp_inject_wishes *ret,
+	struct kp_arena *a, struct kp_err *err)
+{
+	struct kp_inject_notes notes = { .n = 0 };
+	json_t *pod = json_object();
+	int r = 0;
+	for (size_t i = 0; i < n->n_engines && r == 0; i++) {
+		struct kp_inject_wishes w;
+		r = kp_inject_read_wishes(pod, &n->engines[i].facts, &w, &notes, a, err);
+		if (r) {
+			kp_err_wrap(err, "engine `%" KP_FMT "`", KP_ARG(n->engines[i].name));
+		}
+		*ret = i == 0 ? w : *ret;
+		ret->drain_s = KP_MAX(ret->drain_s, w.drain_s);
+	}
+	json_decref(pod);
+	return r;
+}
+
 int kp_inject_node_gateway(const struct kp_inject_node *n,
 	const struct kp_inject_settings *settings, struct kp_arena *a, json_t **ret,
 	struct kp_err *err)
 {
 	KP_BUG_ON(n->n_engines == 0);
 	struct kp_inject_wishes w;
-	struct kp_inject_notes notes = { .n = 0 };
-	json_t *pod = json_object();
-	int r = kp_inject_read_wishes(pod, &n->engines[0].facts, &w, &notes, a, err);
-	json_decref(pod);
-	if (r) {
+	if (read_all(n, &w, a, err)) {
 		return -1;
-	}
-	for (size_t i = 1; i < n->n_engines; i++) {
-		w.drain_s = KP_MAX(w.drain_s, n->engines[i].facts.engine->drain.budget_seconds);
 	}
 	json_t *spec = json_pack("{s:b, s:b, s:i, s:{s:b, s:{s:s}}, s:[o], s:[o, o, o], s:o}",
 		"automountServiceAccountToken", 0, "enableServiceLinks", 0,

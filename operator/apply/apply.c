@@ -1,5 +1,6 @@
 /* DESIGN: a map from "Kind/what namespace/name" to what is wanted there, and a queue of the keys that need work. Work looks at
-   the want and at what the stores have at that moment, and makes one request; its answer ends the work. */
+   the want and at what the stores have at that moment, and makes one request; its answer ends the work. What cannot be made
+   (UNMADE) is in the map for its problem alone; what is there of it stays. */
 #include "operator/apply/apply.h"
 
 #include "base/clock.h"
@@ -15,7 +16,7 @@
 #define FORBIDDEN_NS (30 * KP_NS_PER_S) /* until what was refused is tried again, at least */
 enum { WORKERS = 8, KEY_MAX = 700 };
 
-enum mode { OBJECT = 1, DELETION, STATUS };
+enum mode { OBJECT = 1, DELETION, STATUS, UNMADE };
 
 struct want {
 	struct kp_apply *a;
@@ -33,9 +34,9 @@ struct want {
 	char *left;
 	struct kp_err err;
 	struct kp_kube_call *call;
-};
 	enum mode asked; /* of the request that is under way */
 	char asked_digest[KP_DIGEST_MAX];
+};
 struct kp_apply {
 	struct kp_apply_opts opts;
 	struct kp_map wants;
@@ -80,16 +81,14 @@ static void write_left(const json_t *v, char buf[64])
 
 static const json_t *live_of(const struct want *w)
 {
-	const struct kp_kube_store *s =
-		w->a->opts.store(w->a->opts.ctx, w->kind, kp_str_c(w->ns));
+	const struct kp_kube_store *s = w->a->opts.store(w->a->opts.ctx, w->kind, kp_str_c(w->ns));
 	return s ? kp_kube_store_get(s, kp_str_c(w->ns), kp_str_c(w->name)) : NULL;
 }
 
 /* The store is complete: what it does not have is not there, or not ours. */
 static bool is_known(const struct want *w)
 {
-	const struct kp_kube_store *s =
-		w->a->opts.store(w->a->opts.ctx, w->kind, kp_str_c(w->ns));
+	const struct kp_kube_store *s = w->a->opts.store(w->a->opts.ctx, w->kind, kp_str_c(w->ns));
 	return s && kp_kube_store_state(s)->is_synced;
 }
 
@@ -116,6 +115,9 @@ static enum sight see(const struct want *w)
 	bool is_written = w->written_ns && kp_str_eq(kp_str_c(w->written), kp_str_c(w->digest));
 	enum sight otherwise =
 		is_written && now_of(w->a) - w->written_ns < LAG_NS ? TOO_EARLY : NEEDED;
+	if (w->mode == UNMADE) {
+		return DONE;
+	}
 	if (w->mode == STATUS) {
 		return otherwise == NEEDED ? NEEDED : DONE; /* it is said again if it must be */
 	}
@@ -158,6 +160,14 @@ static void set_problem(struct want *w, const struct kp_err *err)
 	}
 }
 
+/* Of a request; what cannot be made any more has a problem of its own. */
+static void set_outcome(struct want *w, const struct kp_err *err)
+{
+	if (w->mode != UNMADE) {
+		set_problem(w, err);
+	}
+}
+
 static void end(struct want *w, bool is_ok, int64_t wait_ns)
 {
 	struct kp_apply *a = w->a;
@@ -173,6 +183,13 @@ static void end(struct want *w, bool is_ok, int64_t wait_ns)
 	}
 }
 
+/* What is wanted may be another thing by now: only what was asked for is written. */
+static void remember(struct want *w)
+{
+	memcpy(w->written, w->asked_digest, sizeof(w->written));
+	w->written_ns = now_of(w->a);
+}
+
 static void succeeded(struct want *w, const json_t *v)
 {
 	const struct kp_err none = KP_ERR_INIT;
@@ -182,16 +199,9 @@ static void succeeded(struct want *w, const json_t *v)
 	if (v && w->asked == OBJECT) {
 		write_left(v, left);
 		kp_mem_free(w->left);
-/* What is wanted may be another thing by now: only what was asked for is written. */
-static void remember(struct want *w)
-{
-	memcpy(w->written, w->asked_digest, sizeof(w->written));
-	w->written_ns = now_of(w->a);
-}
-
 		w->left = kp_xstrdup(left);
 	}
-	set_problem(w, &none);
+	set_outcome(w, &none);
 	end(w, true, 0);
 }
 
@@ -211,7 +221,7 @@ static void failed(struct want *w, const struct kp_kube_failure *f)
 	} else {
 		kp_counter_add(f->http == 409 ? w->a->conflict : w->a->failed, 1);
 	}
-	set_problem(w, &f->err);
+	set_outcome(w, &f->err);
 	end(w, false, wait);
 }
 
@@ -231,6 +241,8 @@ static void on_written(void *ctx, const struct kp_kube_answer *answer)
 
 static struct kp_kube_write request(struct want *w, kp_kube_done *done)
 {
+	w->asked = w->mode;
+	memcpy(w->asked_digest, w->digest, sizeof(w->asked_digest));
 	return (struct kp_kube_write){ .ref = { .kind = w->kind,
 					       .ns = kp_str_c(w->ns),
 					       .name = kp_str_c(w->name),
@@ -241,8 +253,6 @@ static struct kp_kube_write request(struct want *w, kp_kube_done *done)
 
 static void apply(struct want *w)
 {
-	w->asked = w->mode;
-	memcpy(w->asked_digest, w->digest, sizeof(w->asked_digest));
 	const struct kp_kube_write r = request(w, on_written);
 	w->call = kp_kube_apply(w->a->opts.kube, &r, w->intent, true);
 }
@@ -397,9 +407,13 @@ void kp_apply_objects(struct kp_apply *a, struct kp_actions *actions)
 	a->round++;
 	for (size_t i = 0; i < actions->n; i++) {
 		struct kp_action *p = &actions->p[i];
-		struct want *w = want(a, p->intent ? OBJECT : DELETION, p->kind, p->ns, p->name);
+		enum mode mode = p->cannot ? UNMADE : p->intent ? OBJECT : DELETION;
+		struct want *w = want(a, mode, p->kind, p->ns, p->name);
 		set_intent(w, kp_steal(p->intent), p->digest[0] ? p->digest : "-",
 			p->owner_uid.n ? p->owner_uid : p->uid);
+		if (p->cannot) {
+			set_problem(w, p->cannot);
+		}
 		look(w);
 	}
 	forget_others(a, false);

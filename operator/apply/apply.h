@@ -19,8 +19,7 @@ struct kp_apply_opts {
 	struct kp_kube *kube;
 	bool (*may_write)(void *ctx); /* it leads, surely */
 	/* Where the objects of a kind are followed; NULL: nowhere. */
-	const struct kp_kube_store *(*store)(
-		void *ctx, const struct kp_kube_kind *kind, kp_str ns);
+	const struct kp_kube_store *(*store)(void *ctx, const struct kp_kube_kind *kind, kp_str ns);
 	void (*changed)(void *ctx); /* kp_apply_problem may say something else */
 	void *ctx;
 };

@@ -13,7 +13,6 @@ enum {
 	REVISION_DIGITS = 10,
 	GRACE_MARGIN_S =
 		15, /* beyond the drain budget: for the engine to end and its gateway after it */
-	LABEL_MAX = 63
 };
 
 /* --- small things --- */
@@ -153,12 +152,6 @@ static void add_deployment(struct maker *m, const struct kp_world_engine *e)
 
 /* --- Services --- */
 
-/* What a Service may be called: a DNS label that begins with a letter. */
-static bool is_service_name(kp_str s)
-{
-	return s.n && s.n <= LABEL_MAX && kp_str_find_char(s, '.') < 0 && !kp_is_digit(s.p[0]);
-}
-
 static void add_service(struct maker *m, const struct kp_world_pool *p)
 {
 	json_t *ports = json_array(), *selector = json_object();
@@ -207,34 +200,37 @@ static void add_daemonset(struct maker *m, const struct kp_inject_settings *sett
 {
 	struct kp_inject_node_engine *engines = kp_xcalloc((size_t)(end - first), sizeof(*engines));
 	struct kp_inject_node node = { .ns = first->ns, .engines = engines };
+	struct kp_action one = { .kind = &kp_kind_daemonset,
+		.ns = first->ns,
+		.name = KP_S(KP_NODE_GATEWAYS),
+		.owner_uid = KP_S("") };
 	json_t *owners = json_array(), *spec = NULL;
 	struct kp_err err;
 	for (const struct kp_world_engine *e = first; e < end; e++) {
 		if (is_on_nodes(e)) {
 			const struct kp_world_pool *pool =
 				kp_world_pool(m->w, e->ns, e->spec->pool_ref.name);
-			engines[node.n_engines++] = (struct kp_inject_node_engine){
+			engines[node.n_engines++] = (struct kp_inject_node_engine){ .name = e->name,
 				.facts = { e->spec, pool ? pool->spec : NULL },
-				.template = kp_doc_at(e->json, "spec.template")
-			};
+				.template = kp_doc_at(e->json, "spec.template") };
 			json_array_append_new(
 				owners, owner("kelpie.dev/v1alpha1", "InferenceEngine", e->name,
 						e->uid, false));
 		}
 	}
-	if (node.n_engines && kp_inject_node_gateway(&node, settings, m->arena, &spec, &err) == 0) {
+	if (node.n_engines && kp_inject_node_gateway(&node, settings, m->arena, &spec, &err)) {
+		struct kp_err *why = kp_arena_new(m->arena, struct kp_err);
+		*why = err;
+		one.cannot = why;
+		kp_vec_push(&m->actions, one);
+	} else if (node.n_engines) {
 		json_t *intent = json_pack("{s:s,s:s,s:o,s:o}", "apiVersion", "apps/v1", "kind",
 			"DaemonSet", "metadata",
 			meta_of(first->ns, KP_S(KP_NODE_GATEWAYS), KP_INJECT_NODE_LABEL, first->ns,
 				json_incref(owners)),
 			"spec", spec);
 		KP_BUG_ON(!intent);
-		add(m,
-			(struct kp_action){ .kind = &kp_kind_daemonset,
-				.ns = first->ns,
-				.name = KP_S(KP_NODE_GATEWAYS),
-				.owner_uid = KP_S("") },
-			intent);
+		add(m, one, intent);
 	}
 	json_decref(owners);
 	kp_mem_free(engines);
@@ -326,16 +322,12 @@ struct kp_actions *kp_actions_make(
 	struct maker m = { .w = w, .arena = kp_arena_create(ARENA_BYTES) };
 	for (size_t i = 0; i < w->n_engines; i++) {
 		const struct kp_world_engine *e = &w->engines[i];
-		/* A label has its name. */
-		if (e->spec && e->spec->has_template && !e->problem.n && !e->is_ending &&
-			e->name.n <= LABEL_MAX) {
+		if (e->spec && e->spec->has_template && !e->problem.n && !e->is_ending) {
 			add_deployment(&m, e);
 		}
 	}
 	for (size_t i = 0; i < w->n_pools; i++) {
-		if (is_service_name(w->pools[i].name)) {
-			add_service(&m, &w->pools[i]);
-		}
+		add_service(&m, &w->pools[i]);
 	}
 	add_daemonsets(&m, gateway);
 	add_left_overs(&m);

@@ -14,10 +14,11 @@ enum { KP_DIGEST_MAX = 17 };
 struct kp_action {
 	const struct kp_kube_kind *kind;
 	kp_str ns, name;
-	json_t *intent;             /* what is applied, whole; NULL: it is to be deleted */
-	kp_str uid;                 /* of what is to be deleted */
-	char digest[KP_DIGEST_MAX]; /* of the intent, which has it as an annotation */
-	kp_str owner_uid;           /* of the object that controls it, "": none does */
+	json_t *intent;              /* what is applied, whole; NULL: it is to be deleted */
+	const struct kp_err *cannot; /* why it cannot be made; NULL: it can. What is there stays */
+	kp_str uid;                  /* of what is to be deleted */
+	char digest[KP_DIGEST_MAX];  /* of the intent, which has it as an annotation */
+	kp_str owner_uid;            /* of the object that controls it, "": none does */
 };
 struct kp_actions {
 	struct kp_arena *arena; /* of the texts */

@@ -390,8 +390,7 @@ const struct kp_kube_store *kp_cluster_store(
 {
 	for (size_t i = 0; i < c->n_sources; i++) {
 		const struct source *s = &c->sources[i];
-		if (s->what->kind == kind &&
-			(!s->ns[0] || kp_str_eq(kp_str_c(s->ns), ns))) {
+		if (s->what->kind == kind && (!s->ns[0] || kp_str_eq(kp_str_c(s->ns), ns))) {
 			return s->store;
 		}
 	}

@@ -11,6 +11,7 @@ from fakes import Gateway, programs, wait_until
 pytestmark = pytest.mark.kube
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
+TOO_LITTLE = {"mode": "Node", "resources": {"limits": {"memory": "64Mi"}}}
 
 
 def pool(name="pool", port=8080, **labels):
@@ -121,7 +122,7 @@ def test_from_a_template_to_a_served_model(operator, join, ns):
     assert counts == {"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "routableReplicas": 2, "observedGeneration": 1}
     assert now["gateways"] == {"desired": 2, "acked": 2} and now["gpus"] == [{"name": "nvidia.com/gpu", "perReplica": 2}]
     assert now["selector"] == "kelpie.dev/engine=e" and now["currentRevision"] == now["updateRevision"] == labels["kelpie.dev/revision"]
-    for type in ("Injected", "Attached", "Routable", "PoolSelects", "PortsFree", "DrainFits", "WorkloadApplied", "Accepted"):
+    for type in ("Injected", "Attached", "Routable", "PoolSelects", "PortsFree", "DrainFits", "WorkloadApplied", "ServiceApplied", "Accepted"):
         assert condition(ns, type)[0] == "True", type
     events = ns.cluster.ask("GET", f"/apis/events.k8s.io/v1/namespaces/{ns.name}/events")["items"]
     assert "Serving" in [e["reason"] for e in events if e["regarding"]["kind"] == "InferenceEngine"]
@@ -248,17 +249,24 @@ def test_a_new_template_is_an_update_and_the_old_one_is_known_again(operator, jo
         ([pool(), template(spec={"terminationGracePeriodSeconds": 30})], "DrainFits", ("False", "GracePeriodTooShort")),
         ([pool(), template(spec={"initContainers": []})], "Injected", ("False", "NoGateway")),
         ([pool(), template(spec={"containers": []})], "WorkloadApplied", ("False", "InvalidArgument")),
+        ([pool(), template("e." + "e" * 63, replicas=0)], "WorkloadApplied", ("False", "InvalidArgument")),
+        ([pool("a.b"), template(replicas=0, poolRef={"name": "a.b"})], "ServiceApplied", ("False", "InvalidArgument")),
+        ([pool(), template(replicas=0, gateway=TOO_LITTLE)], "WorkloadApplied", ("False", "InvalidArgument")),
     ],
-    ids=["missing-pool", "selector", "two-pools", "ports", "grace", "no-gateway", "no-container"],
+    ids=["missing-pool", "selector", "two-pools", "ports", "grace", "no-gateway", "no-container", "engine-name", "pool-name", "node-gateway"],
 )
 def test_row_7_each_broken_link_has_a_name(operator, ns, objects, type, wanted):
+    name = objects[-1]["metadata"]["name"]
     put(ns, *objects)
     began = time.monotonic()
-    wait_condition(ns, type, wanted)
+    wait_condition(ns, type, wanted, name)
     assert time.monotonic() - began < 10
-    assert condition(ns, "Ready")[0] == "False"
+    if type == "ServiceApplied":  # it serves all the same
+        assert condition(ns, "Ready", name) == ("True", "ScaledToZero")
+    else:
+        assert condition(ns, "Ready", name)[0] == "False"
     if type in ("PoolSelects", "PortsFree", "WorkloadApplied"):
-        assert condition(ns, "Stalled") == ("True", wanted[1])
+        assert condition(ns, "Stalled", name) == ("True", wanted[1])
     # It is told once, and nothing runs hot.
     time.sleep(1)
     asked = operator.metric("kelpie_kube_requests_total")
@@ -315,20 +323,12 @@ def test_what_somebody_else_made_is_left_alone(operator, ns):
     ns.cluster.ask("POST", f"/api/v1/namespaces/{ns.name}/services", service)
     put(ns, pool(), template())
     wait_condition(ns, "WorkloadApplied", ("False", "AlreadyExists"))
+    wait_condition(ns, "ServiceApplied", ("True", "SomebodyElses"))
     assert deployment(ns)["spec"]["selector"] == {"matchLabels": {"a": "b"}}
     assert ns.cluster.ask("GET", f"/api/v1/namespaces/{ns.name}/services/pool")["spec"]["selector"] == {"a": "b"}
     ns.cluster.ask("DELETE", DEPLOYMENTS.format(ns.name) + "/e")
 
 
-def daemonset(ns):
-    found = ns.cluster.ask("GET", f"/apis/apps/v1/namespaces/{ns.name}/daemonsets")["items"]
-    return found[0] if found else None
-
-
-def test_node_mode_has_a_gateway_on_each_node(operator, ns):
-    """One DaemonSet for all engines of a namespace in mode Node, gone when there is none of them any more."""
-    nodes = {"nodeSelector": {"gpu": "yes"}}
-    gateway = {"mode": "Node", "node": {"labels": {"app": "demo"}}}
 def test_a_change_during_a_write_is_written_next(cluster, ns, crds, tmp_path):
     """The answer to the first write is no answer to what was wanted since."""
     late = Late(cluster, 1)
@@ -349,6 +349,15 @@ def test_a_change_during_a_write_is_written_next(cluster, ns, crds, tmp_path):
         late.close()
 
 
+def daemonset(ns):
+    found = ns.cluster.ask("GET", f"/apis/apps/v1/namespaces/{ns.name}/daemonsets")["items"]
+    return found[0] if found else None
+
+
+def test_node_mode_has_a_gateway_on_each_node(operator, ns):
+    """One DaemonSet for all engines of a namespace in mode Node, gone when there is none of them any more."""
+    nodes = {"nodeSelector": {"gpu": "yes"}}
+    gateway = {"mode": "Node", "node": {"labels": {"app": "demo"}}}
     put(ns, pool(), template(replicas=0, spec=nodes, gateway=gateway), template("f", replicas=0, spec=nodes, gateway=gateway, model={"name": "g"}))
     made = wait_until(lambda: daemonset(ns), "the DaemonSet")
     pod = made["spec"]["template"]

@@ -43,7 +43,8 @@ static const json_t *gateway(const json_t *made)
 static void one_engine(void **state)
 {
 	(void)state;
-	const struct kp_inject_node_engine one = { .facts = { .engine = &engine_spec } };
+	const struct kp_inject_node_engine one = { .name = KP_S("one"),
+		.facts = { .engine = &engine_spec } };
 	json_t *made = make(&one, 1), *again = make(&one, 1);
 	assert_true(json_equal(made, again));
 	is(kp_doc_at(made, "selector"),
@@ -68,8 +69,8 @@ static void several_engines(void **state)
 		       "spec: {nodeSelector: {gpu: h200}, tolerations: [{key: a, operator: Exists}]}"),
 	       *b = yaml(
 		       "spec: {nodeSelector: {gpu: b200}, tolerations: [{key: a, operator: Exists}, {key: b, operator: Exists}]}");
-	const struct kp_inject_node_engine both[] = { { { &spec_a, NULL }, a },
-		{ { &spec_b, NULL }, b } };
+	const struct kp_inject_node_engine both[] = { { KP_S("a"), { &spec_a, NULL }, a },
+		{ KP_S("b"), { &spec_b, NULL }, b } };
 	json_t *made = make(both, 2);
 	is(kp_doc_at(made, "template.metadata.labels"),
 		"{\"app\":\"a\",\"team\":\"b\",\"kelpie.dev/node-gateway\":\"models\"}");
@@ -85,8 +86,8 @@ static void several_engines(void **state)
 	json_decref(made);
 
 	/* One of them may run anywhere. */
-	const struct kp_inject_node_engine free_one[] = { { { &spec_a, NULL }, a },
-		{ { &spec_b, NULL }, NULL } };
+	const struct kp_inject_node_engine free_one[] = { { KP_S("a"), { &spec_a, NULL }, a },
+		{ KP_S("b"), { &spec_b, NULL }, NULL } };
 	made = make(free_one, 2);
 	assert_null(kp_doc_at(made, "template.spec.affinity"));
 	json_decref(made);
@@ -94,11 +95,40 @@ static void several_engines(void **state)
 	json_decref(b);
 }
 
+/* Whichever of them it is: its limit would be everybody's. */
+static void what_makes_no_sense_is_named(void **state)
+{
+	static const struct kp_kv little[] = { { KP_S_INIT("memory"), KP_S_INIT("64Mi") } };
+	static const struct kp_inference_engine_gateway_resources resources = { NULL, 0, little,
+		1 };
+	const struct kp_inject_settings settings = kp_inject_defaults();
+	struct kp_inference_engine_spec bad = spec_b;
+	(void)state;
+	bad.gateway.resources = &resources;
+	for (size_t i = 0; i < 2; i++) {
+		struct kp_inject_node_engine engines[] = { { KP_S("a"), { &spec_b, NULL }, NULL },
+			{ KP_S("b"), { &spec_b, NULL }, NULL } };
+		const struct kp_inject_node node = {
+			.ns = KP_S("models"), .engines = engines, .n_engines = 2
+		};
+		json_t *made = NULL;
+		struct kp_err e = KP_ERR_INIT;
+		engines[i].facts.engine = &bad;
+		assert_int_equal(kp_inject_node_gateway(&node, &settings, arena, &made, &e), -1);
+		assert_int_equal(e.code, KP_INVALID_ARGUMENT);
+		assert_string_equal(e.msg,
+			i ? "engine `b`: the gateway needs a memory limit of 128Mi at least, not `64Mi`"
+			  : "engine `a`: the gateway needs a memory limit of 128Mi at least, not `64Mi`");
+		assert_null(made);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_engine, setup, teardown),
 		cmocka_unit_test_setup_teardown(several_engines, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_makes_no_sense_is_named, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
