@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "inject/review.h"
 #include "json/write.h"
+#include "kube/version.h"
 #include "net/tls.h"
 #include "operator/trust/authority.h"
 
@@ -272,6 +273,12 @@ static int start_server(struct kp_https *h, struct kp_err *err)
 	return r;
 }
 
+static void on_version(void *ctx, unsigned minor)
+{
+	struct kp_https *h = ctx;
+	h->opts.inject.kubernetes_minor = minor;
+}
+
 static void start_parts(struct kp_https *h)
 {
 	const struct kp_https_opts *o = &h->opts;
@@ -286,6 +293,7 @@ static void start_parts(struct kp_https *h)
 		.ctx = h };
 	h->trust = kp_trust_create(h->loop, &trust);
 	h->objects = kp_https_objects_create(h);
+	h->version = kp_kube_version_create(h->kube, on_version, h);
 	kp_quota_init(&h->of_address, ADDRESS_BURST, ADDRESS_EVERY_NS);
 	kp_quota_init(&h->of_pod, POD_BURST, POD_EVERY_NS);
 	h->refused = kp_metrics_counter(o->metrics, "kelpie_operator_certificates_refused_total",
@@ -357,6 +365,7 @@ static void on_stop(struct kp_msg *msg)
 	struct order *o = KP_CONTAINER(msg, struct order, msg);
 	struct kp_https *h = o->h;
 	kp_mem_free(o);
+	kp_kube_version_destroy(kp_steal(h->version));
 	kp_https_objects_destroy(kp_steal(h->objects));
 	kp_trust_destroy(kp_steal(h->trust));
 	if (h->server) { /* its calls are cancelled before the client goes */

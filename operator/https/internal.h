@@ -24,6 +24,7 @@ struct kp_https {
 	struct kp_kube *kube;
 	struct kp_trust *trust;
 	struct kp_https_objects *objects;
+	struct kp_kube_version *version;
 	struct kp_http_server *server;
 	uint16_t port;
 	size_t body_bytes; /* of all calls */
