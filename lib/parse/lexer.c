@@ -1,8 +1,10 @@
-/* DESIGN: a set of markers is compiled per state when the parser is made. Bytes that may begin a live marker are held until they are one or cannot be one
+/* DESIGN: a set of markers is compiled per state, once for a model. Bytes that may begin a live marker are held until they are one or cannot be one
    any more: exactly the longest suffix that is a proper prefix of a live marker. A marker whose text has added tokens of the vocabulary in it
    matches only where those bytes came from such tokens. The state may change with each byte or marker given out; what is still held is then looked at
    again under the new state's set. */
 #include "parse/machine.h"
+
+#include "base/arena.h"
 
 static void add_text(struct kp_set *s, const char *before, const char *text, enum kp_mark kind,
 	const kp_str *controls, size_t n)
@@ -29,7 +31,7 @@ static void add_text(struct kp_set *s, const char *before, const char *text, enu
 }
 
 struct build {
-	struct kp_parser *p;
+	struct kp_set *sets;
 	const kp_str *controls;
 	size_t n;
 };
@@ -38,7 +40,7 @@ static void add(
 	const struct build *b, enum kp_set_name set, const char *const *texts, enum kp_mark kind)
 {
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
-		add_text(&b->p->sets[set], "", texts[i], kind, b->controls, b->n);
+		add_text(&b->sets[set], "", texts[i], kind, b->controls, b->n);
 	}
 }
 
@@ -46,7 +48,7 @@ static void add_one(
 	const struct build *b, enum kp_set_name set, const char *text, enum kp_mark kind)
 {
 	if (text) {
-		add_text(&b->p->sets[set], "", text, kind, b->controls, b->n);
+		add_text(&b->sets[set], "", text, kind, b->controls, b->n);
 	}
 }
 
@@ -54,7 +56,7 @@ static void add_one(
 static void add_controls(
 	const struct build *b, enum kp_set_name set, const char *const *texts, enum kp_mark kind)
 {
-	struct kp_set *s = &b->p->sets[set];
+	struct kp_set *s = &b->sets[set];
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
 		struct kp_set before = *s;
 		add_text(s, "", texts[i], kind, b->controls, b->n);
@@ -71,7 +73,7 @@ static void add_lines(
 	const struct build *b, enum kp_set_name set, const char *const *texts, enum kp_mark kind)
 {
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
-		add_text(&b->p->sets[set], "\n", texts[i], kind, b->controls, b->n);
+		add_text(&b->sets[set], "\n", texts[i], kind, b->controls, b->n);
 	}
 }
 
@@ -198,20 +200,35 @@ static void channels(const struct build *b)
 	add_controls(b, KP_SET_STRING, start, KP_K_START);
 }
 
-void kp_lex_build(struct kp_parser *p, const kp_str *controls, size_t n)
+static void build(const struct build *b, const struct kp_grammar *g, const struct kp_thinking *t)
 {
-	const struct build b = { p, controls, n };
-	if (p->body == KP_BODY_CHANNELS) {
-		channels(&b);
+	if (g && g->body == KP_BODY_CHANNELS) {
+		channels(b);
 		return;
 	}
-	if (p->t) {
-		thoughts(&b, p->t);
+	if (t) {
+		thoughts(b, t);
 	}
-	if (p->g) {
-		calls(&b, p->g);
-		tags(&b, p->g);
+	if (g) {
+		calls(b, g);
+		tags(b, g);
 	}
+}
+
+int kp_lexicon_create(struct kp_arena *a, const struct kp_grammar *tools,
+	const struct kp_thinking *thinking, const kp_str *controls, size_t n,
+	const struct kp_lexicon **ret, struct kp_err *err)
+{
+	struct kp_lexicon *l = kp_arena_calloc(a, 1, sizeof(*l));
+	if (!l) {
+		return kp_arena_full(err, "markers");
+	}
+	l->tools = tools;
+	l->thinking = thinking;
+	build(&(struct build){ l->with_tools, controls, n }, tools, thinking);
+	build(&(struct build){ l->without, controls, n }, NULL, thinking);
+	*ret = l;
+	return 0;
 }
 
 /* held against the live set: the longest marker it begins with; *ret_grows: it may become a (longer) one. */

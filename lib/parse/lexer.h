@@ -2,7 +2,7 @@
 #ifndef KP_PARSE_LEXER_H
 #define KP_PARSE_LEXER_H
 
-#include "base/str.h"
+#include "parse/grammar.h"
 
 enum { KP_MARK_MAX = 64, KP_SET_MAX = 24 };
 
@@ -64,8 +64,14 @@ enum kp_set_name {
 	KP_N_SETS
 };
 
+/* Of a model: with its tools, and for requests without. */
+struct kp_lexicon {
+	const struct kp_grammar *tools;
+	const struct kp_thinking *thinking;
+	struct kp_set with_tools[KP_N_SETS], without[KP_N_SETS];
+};
+
 struct kp_parser;
-void kp_lex_build(struct kp_parser *p, const kp_str *controls, size_t n);
 void kp_lex_push(struct kp_parser *p, kp_str text, bool control, bool hidden);
 void kp_lex_settle(struct kp_parser *p, bool at_end);
 

@@ -76,7 +76,7 @@ struct kp_parser {
 	bool one_call;
 
 	/* lexer.c */
-	struct kp_set sets[KP_N_SETS];
+	const struct kp_set *sets; /* of the lexicon */
 	char held[KP_MARK_MAX];
 	uint64_t held_control, held_hidden;
 	uint8_t n_held;

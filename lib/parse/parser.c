@@ -19,7 +19,8 @@ struct kp_parser *kp_parser_create(const struct kp_parse_opts *o)
 {
 	struct kp_parser *p = kp_xmalloc(sizeof(*p));
 	struct kp_buf *list[10];
-	*p = (struct kp_parser){ .t = o->thinking,
+	const struct kp_grammar *tools = o->lexicon->tools;
+	*p = (struct kp_parser){ .t = o->lexicon->thinking,
 		.offer = o->offer,
 		.rng = o->rng,
 		.emit = o->emit,
@@ -28,13 +29,13 @@ struct kp_parser *kp_parser_create(const struct kp_parse_opts *o)
 		.one_call = o->one_call };
 	bool offered = o->offer && o->offer->n;
 	/* Channels are the whole format, not only its calls. */
-	p->g = o->tools && (offered || o->tools->body == KP_BODY_CHANNELS) ? o->tools : NULL;
+	p->g = tools && (offered || tools->body == KP_BODY_CHANNELS) ? tools : NULL;
+	p->sets = p->g ? o->lexicon->with_tools : o->lexicon->without;
 	p->body = p->g ? p->g->body : KP_BODY_NONE;
 	for (size_t i = 0; i < KP_LEN(list); i++) {
 		kp_buf_init(buffers(p, list)[i], o->max_bytes ? o->max_bytes : MAX_BYTES);
 	}
 	kp_buf_init(&p->given, 64 << 10);
-	kp_lex_build(p, o->controls, o->n_controls);
 	bool thought = o->start == KP_PARSE_IN_THOUGHT ||
 		       (o->start == KP_PARSE_AUTO && p->t && p->t->opens && p->t->is_default);
 	if (p->body == KP_BODY_CHANNELS) {

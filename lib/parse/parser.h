@@ -9,8 +9,17 @@
 #include "parse/grammar.h"
 #include "parse/offer.h"
 
-struct kp_rng;
+struct kp_arena;
+struct kp_lexicon;
 struct kp_parser;
+struct kp_rng;
+
+/* What counts as a marker where: made once for a model (some 80 KiB in the arena), for any number of parsers on any threads. Either of tools and thinking may be
+   NULL: those are text. controls: texts of the vocabulary's added tokens that stand in their markers: there only the token is the marker, the same text
+   written out is text; n 0: markers are found by text alone. Copied. RESOURCE_EXHAUSTED: the arena is full. */
+int kp_lexicon_create(struct kp_arena *a, const struct kp_grammar *tools,
+	const struct kp_thinking *thinking, const kp_str *controls, size_t n,
+	const struct kp_lexicon **ret, struct kp_err *err) KP_MUST_USE;
 
 enum kp_parse_start {
 	KP_PARSE_AUTO = 0, /* by the family */
@@ -19,14 +28,9 @@ enum kp_parse_start {
 };
 
 struct kp_parse_opts {
-	const struct kp_grammar *tools;     /* NULL: calls are text */
-	const struct kp_thinking *thinking; /* NULL: thoughts are text */
+	const struct kp_lexicon *lexicon; /* must live as long */
 	const struct kp_tool_offer
 		*offer; /* of the request; without tools in it calls are text. Must live as long */
-	/* Texts of the vocabulary's added tokens that stand in markers of these grammars: there only the token is the marker, the same text written out is
-	   text. NULL: markers are found by text alone. Copied. */
-	const kp_str *controls;
-	size_t n_controls;
 	enum kp_parse_start start;
 	bool one_call;      /* parallel_tool_calls: false: what follows the first call is dropped */
 	uint32_t choice;    /* of the events */

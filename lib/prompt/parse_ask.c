@@ -129,7 +129,8 @@ static int choose(const struct request *r, const struct kp_text_stack *model, st
 	} else if (r->parser.p && !model) {
 		ret->thinking = NULL;
 	}
-	return model ? kp_parsers_find_controls(ret, model->tokenizer, a, err) : 0;
+	/* A text has no tokens: its markers are text. */
+	return kp_parsers_compile(ret, r->ids.type && model ? model->tokenizer : NULL, a, err);
 }
 
 static enum kp_parse_start start_of(const struct request *r, const struct kp_thinking *t)
@@ -260,12 +261,8 @@ static int run(const struct kp_parse_ask *ask, const struct request *r, struct k
 		read_splits(r, length, arena, &splits, err)) {
 		return -1;
 	}
-	bool by_ids = r->ids.type != KP_JSON_NONE;
-	const struct kp_parse_opts opts = { .tools = parsers.tools,
-		.thinking = parsers.thinking,
+	const struct kp_parse_opts opts = { .lexicon = parsers.lexicon,
 		.offer = &offer,
-		.controls = by_ids ? parsers.controls : NULL,
-		.n_controls = by_ids ? parsers.n_controls : 0,
 		.start = start_of(r, parsers.thinking),
 		.rng = ask->rng,
 		.emit = take,

@@ -161,7 +161,7 @@ static bool is_control(const struct kp_parsers *p, kp_str token)
 	       (g->body == KP_BODY_CHANNELS && stands_in(harmony, token));
 }
 
-int kp_parsers_find_controls(
+static int find_controls(
 	struct kp_parsers *p, const struct kp_tokenizer *t, struct kp_arena *a, struct kp_err *err)
 {
 	size_t n = 0;
@@ -186,6 +186,17 @@ int kp_parsers_find_controls(
 	p->controls = texts;
 	p->control_ids = ids;
 	return 0;
+}
+
+int kp_parsers_compile(
+	struct kp_parsers *p, const struct kp_tokenizer *t, struct kp_arena *a, struct kp_err *err)
+{
+	p->n_controls = 0;
+	if (t && find_controls(p, t, a, err)) {
+		return -1;
+	}
+	return kp_lexicon_create(
+		a, p->tools, p->thinking, p->controls, p->n_controls, &p->lexicon, err);
 }
 
 /* --- tokens ------------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@ struct kp_parsers {
 	const struct kp_grammar *tools;     /* NULL: none */
 	const struct kp_thinking *thinking; /* NULL: none */
 	char why[96];                       /* of tools: "the template writes `<tool_call>`" */
+	const struct kp_lexicon *lexicon;   /* of both, and the controls */
 	/* Added tokens of the vocabulary that stand in their markers. */
 	const kp_str *controls;
 	const kp_id *control_ids; /* ascending */
@@ -20,8 +21,8 @@ struct kp_parsers {
 
 /* native: the name of the native template, NULL: none. chat may be NULL. */
 void kp_parsers_choose(struct kp_parsers *p, const char *native, const struct kp_template *chat);
-/* After tools or thinking were set: finds the controls; they lie in the arena. */
-int kp_parsers_find_controls(struct kp_parsers *p, const struct kp_tokenizer *t, struct kp_arena *a,
+/* After tools or thinking were set: finds the controls and compiles the markers; they lie in the arena. t NULL: no vocabulary, markers are text. */
+int kp_parsers_compile(struct kp_parsers *p, const struct kp_tokenizer *t, struct kp_arena *a,
 	struct kp_err *err) KP_MUST_USE;
 
 /* One choice's tokens: detokenizer and parser. parser NULL: what the detokenizer gives is appended to `text`. */

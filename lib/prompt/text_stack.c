@@ -196,7 +196,7 @@ static int set_parsers(struct kp_text_stack *s, struct kp_err *err)
 			s->parsers = named;
 		}
 	}
-	return kp_parsers_find_controls(&s->parsers, s->tokenizer, s->arena, err);
+	return kp_parsers_compile(&s->parsers, s->tokenizer, s->arena, err);
 }
 
 int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_files *files,

@@ -2,8 +2,6 @@
    thought nor a call's arguments are cut by them. Where log-probabilities are wanted each token is given out by itself, behind its own. */
 #include "sidecar/flow/output.h"
 
-#include "base/utf8.h"
-
 static void emit_text(struct kp_choice *c, const struct kp_event *ev)
 {
 	KP_AUTO(buf) struct kp_buf text;
@@ -13,7 +11,6 @@ static void emit_text(struct kp_choice *c, const struct kp_event *ev)
 		struct kp_event shown = *ev;
 		shown.text = kp_buf_str(&text);
 		c->has_shown = true;
-		c->n_chars += (uint32_t)kp_utf8_count(shown.text);
 		kp_flow_emit(c->flow, &shown);
 	}
 }
@@ -61,20 +58,16 @@ int kp_flow_parsers_open(struct kp_flow *f, struct kp_err *err)
 	if (offered && kp_tool_offer_create(f->turn.arena, &chat->tools, &f->offer, err)) {
 		return -1;
 	}
+	struct kp_parse_opts opts = { .lexicon = p->lexicon,
+		.offer = &f->offer,
+		.start = kp_parse_start_of(p->thinking, f->prompts[0].text.s),
+		.one_call = chat->one_call,
+		.rng = &f->l->rng,
+		.emit = take };
 	for (size_t i = 0; i < f->n_choices; i++) {
-		struct kp_choice *c = &f->choices[i];
-		const struct kp_parse_opts opts = { .tools = p->tools,
-			.thinking = p->thinking,
-			.offer = &f->offer,
-			.controls = p->controls,
-			.n_controls = p->n_controls,
-			.start = kp_parse_start_of(p->thinking, c->prompt->text.s),
-			.one_call = chat->one_call,
-			.choice = c->index,
-			.rng = &f->l->rng,
-			.emit = take,
-			.ctx = c };
-		c->parser = kp_parser_create(&opts);
+		opts.choice = f->choices[i].index;
+		opts.ctx = &f->choices[i];
+		f->choices[i].parser = kp_parser_create(&opts);
 	}
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* What models write, and what it means. One row per case; every row is fed in all cuts (family_test.c). The meaning, in order: "R:thought" "C:text"
+/* What models write, and what it means: rows of cases_json.h, cases_tags.h, cases_other.h, each fed in all cuts by family_test.c. The meaning, in order: "R:thought" "C:text"
    "T:name arguments", each ended by a line end; neighbours of one kind are one. */
 #ifndef TESTS_PROP_PARSE_CASES_H
 #define TESTS_PROP_PARSE_CASES_H
@@ -21,10 +21,20 @@ struct parse_case {
 #define PA   "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Paris\"}}"
 #define PB   "{\"name\": \"get_time\", \"parameters\": {\"tz\": \"CET\"}}"
 
-extern const struct parse_case parse_cases[];
-extern const size_t n_parse_cases;
+#define H1 "<tool_call>\n" JA "\n</tool_call>"
+#define Q1 \
+	"<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>"
+#define Q2 \
+	"<tool_call>\n<function=get_time>\n<parameter=tz>\nCET\n</parameter>\n</function>\n</tool_call>"
 
 /* The tools of all cases. */
-extern const char parse_tools[];
+KP_UNUSED static const char parse_tools[] =
+	"[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"},"
+	"\"days\":{\"type\":\"integer\"},\"note\":{\"type\":\"string\"}}}}},"
+	"{\"type\":\"function\",\"function\":{\"name\":\"get_time\",\"parameters\":{\"type\":\"object\",\"properties\":{\"tz\":{\"type\":\"string\"}}}}},"
+	"{\"type\":\"function\",\"function\":{\"name\":\"now\"}},"
+	"{\"type\":\"function\",\"function\":{\"name\":\"my-tool.v2\",\"parameters\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"object\"},"
+	"\"l\":{\"type\":\"array\"},\"n\":{\"type\":\"number\"},\"b\":{\"type\":\"boolean\"},\"o\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]},"
+	"\"i\":{\"type\":[\"integer\",\"string\"]},\"r\":{\"$ref\":\"#/$defs/T\"}},\"$defs\":{\"T\":{\"enum\":[1,2]}}}}}]";
 
 #endif

@@ -3,7 +3,9 @@
 #include "base/mem.h"
 #include "base/rand.h"
 #include "parse/literal.h"
-#include "tests/prop/parse/cases.c.h"
+#include "tests/prop/parse/cases_json.h"
+#include "tests/prop/parse/cases_other.h"
+#include "tests/prop/parse/cases_tags.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +13,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
+
+static const struct {
+	const struct parse_case *rows;
+	size_t n;
+} tables[] = {
+	{ json_cases, KP_LEN(json_cases) },
+	{ tags_cases, KP_LEN(tags_cases) },
+	{ other_cases, KP_LEN(other_cases) },
+};
+
+/* The i-th of all; NULL: past the end. */
+static const struct parse_case *case_at(size_t i)
+{
+	for (size_t t = 0; t < KP_LEN(tables); t++) {
+		if (i < tables[t].n) {
+			return &tables[t].rows[i];
+		}
+		i -= tables[t].n;
+	}
+	return NULL;
+}
 
 static struct kp_arena *arena;
 static struct kp_tool_offer offer;
@@ -110,6 +133,34 @@ static void make_controls(void)
 	}
 }
 
+/* Of the case's family, as a model has it: made once. */
+static const struct kp_lexicon *lexicon_of(const struct parse_case *c, bool tokens)
+{
+	static struct {
+		const struct kp_grammar *g;
+		const struct kp_thinking *t;
+		bool tokens;
+		const struct kp_lexicon *lexicon;
+	} made[256];
+	static size_t n_made;
+	const struct kp_grammar *g = c->tools ? kp_grammar_find(kp_str_c(c->tools)) : NULL;
+	const struct kp_thinking *t = c->thinking ? kp_thinking_find(kp_str_c(c->thinking)) : NULL;
+	struct kp_err err;
+	for (size_t i = 0; i < n_made; i++) {
+		if (made[i].g == g && made[i].t == t && made[i].tokens == tokens) {
+			return made[i].lexicon;
+		}
+	}
+	assert_true(n_made < KP_LEN(made) && (!c->tools || g) && (!c->thinking || t));
+	made[n_made].g = g;
+	made[n_made].t = t;
+	made[n_made].tokens = tokens;
+	assert_int_equal(kp_lexicon_create(arena, g, t, controls, tokens ? n_controls : 0,
+				 &made[n_made].lexicon, &err),
+		0);
+	return made[n_made++].lexicon;
+}
+
 struct run {
 	struct kp_parser *p;
 	struct seen *seen;
@@ -121,18 +172,12 @@ static struct run begin(const struct parse_case *c, struct seen *s, bool tokens)
 	*s = (struct seen){ .last = KP_EV_NONE };
 	kp_buf_init(&s->text, 1 << 20);
 	kp_rng_seed(&rng, 1);
-	const struct kp_parse_opts o = { .tools = c->tools ? kp_grammar_find(kp_str_c(c->tools))
-							   : NULL,
-		.thinking = c->thinking ? kp_thinking_find(kp_str_c(c->thinking)) : NULL,
+	const struct kp_parse_opts o = { .lexicon = lexicon_of(c, tokens),
 		.offer = &offer,
-		.controls = tokens ? controls : NULL,
-		.n_controls = tokens ? n_controls : 0,
 		.start = c->start,
 		.rng = &rng,
 		.emit = see,
 		.ctx = s };
-	assert_true(!c->tools || o.tools);
-	assert_true(!c->thinking || o.thinking);
 	return (struct run){ kp_parser_create(&o), s, tokens };
 }
 
@@ -230,8 +275,8 @@ static void at_random(
 static void test_all_cuts(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < n_parse_cases; i++) {
-		const struct parse_case *c = &parse_cases[i];
+	const struct parse_case *c;
+	for (size_t i = 0; (c = case_at(i)); i++) {
 		kp_str text = kp_str_c(c->text), want = kp_str_c(c->means);
 		struct seen s;
 		struct run r = begin(c, &s, false);
@@ -252,8 +297,8 @@ static void test_all_cuts(void **state)
 static void test_all_cuts_of_tokens(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < n_parse_cases; i++) {
-		const struct parse_case *c = &parse_cases[i];
+	const struct parse_case *c;
+	for (size_t i = 0; (c = case_at(i)); i++) {
 		if (c->start != KP_PARSE_AUTO && c->tools == NULL) {
 			continue;
 		}
@@ -289,8 +334,8 @@ static void test_all_cuts_of_tokens(void **state)
 static void test_cut_short_anywhere(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < n_parse_cases; i++) {
-		const struct parse_case *c = &parse_cases[i];
+	const struct parse_case *c;
+	for (size_t i = 0; (c = case_at(i)); i++) {
 		kp_str text = kp_str_c(c->text);
 		for (size_t n = 0; n <= text.n; n++) {
 			kp_str part = kp_str_sub(text, 0, n);
@@ -342,9 +387,10 @@ static bool is_end(const struct kp_grammar *g, kp_str marker, kp_str text)
 static void test_markers_inside_of_values(void **state)
 {
 	(void)state;
+	const struct parse_case *one;
 	size_t n = 0;
-	for (size_t i = 0; i < n_parse_cases; i++) {
-		struct parse_case c = parse_cases[i];
+	for (size_t i = 0; (one = case_at(i)); i++) {
+		struct parse_case c = *one;
 		const struct kp_grammar *g = c.tools ? kp_grammar_find(kp_str_c(c.tools)) : NULL;
 		if (!g || !kp_str_has(kp_str_c(c.means), KP_S("T:get_weather"))) {
 			continue;
@@ -380,7 +426,7 @@ static int setup(void **state)
 	struct kp_err err;
 	struct kp_jv *tools;
 	(void)state;
-	arena = kp_arena_create(1 << 20);
+	arena = kp_arena_create(64 << 20);
 	tools = kp_arena_new(arena, struct kp_jv);
 	make_controls();
 	return kp_jv_parse(kp_str_c(parse_tools), arena, tools, &err) ||
@@ -391,10 +437,14 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	size_t n_cases = 0;
 	(void)state;
 	kp_arena_destroy(arena);
-	print_message("%llu pairs of case and cut, %zu cases\n", (unsigned long long)n_pairs,
-		n_parse_cases);
+	for (size_t t = 0; t < KP_LEN(tables); t++) {
+		n_cases += tables[t].n;
+	}
+	print_message(
+		"%llu pairs of case and cut, %zu cases\n", (unsigned long long)n_pairs, n_cases);
 	return 0;
 }
 
