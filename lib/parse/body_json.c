@@ -69,16 +69,18 @@ bool kp_json_unescape(kp_str raw, struct kp_buf *out)
 	return true;
 }
 
-/* What came after the last complete call is no call: text. In a call that had begun: it ends. */
-static void bad(struct kp_parser *p)
+/* What came after the last complete call is no call: text, with this byte. A call that had begun ends before it: 0, the byte is text (and may be the first
+   of a character's). */
+static size_t bad(struct kp_parser *p)
 {
 	if (!p->confirmed) {
 		kp_calls_reject(p);
-		return;
+		return 1;
 	}
 	kp_json_body_finish(p, false);
 	kp_call_end(p);
 	kp_calls_close(p);
+	return 0;
 }
 
 /* The name is known, and of a call without marker also that it has arguments. */
@@ -249,7 +251,8 @@ static void string_done(struct kp_parser *p)
 		kp_buf_init(&json, p->word.max);
 		p->has_args = true;
 		if (!kp_json_unescape(raw, &json)) {
-			bad(p);
+			p->n_dropped += p->confirmed ? raw.n : 0;
+			(void)bad(p);
 			return;
 		}
 		if (start(p)) {
@@ -260,7 +263,8 @@ static void string_done(struct kp_parser *p)
 	}
 	kp_buf_reset(to);
 	if (!kp_json_unescape(raw, to)) {
-		bad(p);
+		p->n_dropped += p->confirmed ? raw.n : 0;
+		(void)bad(p);
 		return;
 	}
 	if (p->member == KP_MEMBER_NAME) {
@@ -301,15 +305,15 @@ static size_t value_data(struct kp_parser *p, char c)
 	} else if (r == KP_JSCAN_BAD && p->envelope == KP_E_ARGS && p->confirmed) {
 		p->mode = KP_M_BROKEN;
 	} else if (r == KP_JSCAN_BAD) {
-		bad(p);
+		return bad(p);
 	}
 	return 1;
 }
 
-static void member_data(struct kp_parser *p, char c)
+static size_t member_data(struct kp_parser *p, char c)
 {
 	if (kp_is_space(c)) {
-		return;
+		return 1;
 	}
 	switch (p->envelope) {
 	case KP_E_KEY:
@@ -318,21 +322,17 @@ static void member_data(struct kp_parser *p, char c)
 		} else if (c == '}') {
 			object_end(p);
 		} else {
-			bad(p);
+			return bad(p);
 		}
-		break;
+		return 1;
 	case KP_E_COLON:
-		if (c == ':') {
-			p->envelope = KP_E_VALUE;
-		} else {
-			bad(p);
+		if (c != ':') {
+			return bad(p);
 		}
-		break;
+		p->envelope = KP_E_VALUE;
+		return 1;
 	case KP_E_VALUE:
-		if (!value_begin(p, c) && p->mode == KP_M_JSON) {
-			bad(p);
-		}
-		break;
+		return value_begin(p, c) || p->mode != KP_M_JSON ? 1 : bad(p);
 	default: /* NEXT */
 		if (c == '}') {
 			object_end(p);
@@ -343,8 +343,9 @@ static void member_data(struct kp_parser *p, char c)
 			}
 			p->envelope = KP_E_KEY;
 		} else {
-			bad(p);
+			return bad(p);
 		}
+		return 1;
 	}
 }
 
@@ -391,13 +392,15 @@ size_t kp_json_body_data(struct kp_parser *p, kp_str run)
 	case KP_E_ARGS:
 	case KP_E_SKIP:
 		if (!value_data(p, c)) {
+			if (p->mode != KP_M_JSON) {
+				return 0;
+			}
 			p->raw.n = p->confirmed ? p->raw.n : before;
 			return kp_json_body_data(p, run);
 		}
 		return 1;
 	default:
-		member_data(p, c);
-		return 1;
+		return member_data(p, c);
 	}
 }
 

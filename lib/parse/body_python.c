@@ -15,15 +15,17 @@ static bool is_word(char c)
 	       (c & 0x80);
 }
 
-/* No call, or a call that is damaged: it ends as it is, and what follows is text. */
+/* No call, or a call that is damaged: it ends as it is, and what follows is text, as is a key or a bare word that was not given out yet. */
 static void bad(struct kp_parser *p)
 {
 	if (p->confirmed) {
 		kp_call_end(p);
-		kp_calls_close(p);
-	} else {
-		kp_calls_reject(p);
+		kp_buf_add(&p->raw, kp_buf_str(&p->word));
+		if (p->mode == KP_M_BRACES || p->python == KP_PY_VALUE) {
+			kp_buf_add(&p->raw, kp_str_n(p->literal.word, p->literal.n_word));
+		}
 	}
+	kp_calls_reject(p);
 }
 
 static void call_done(struct kp_parser *p)
@@ -104,8 +106,8 @@ static void key_data(struct kp_parser *p, char c)
 /* A byte to the literal, its JSON to the call. */
 static enum kp_literal_result literal_byte(struct kp_parser *p, char c)
 {
-	KP_AUTO(buf) struct kp_buf json;
-	kp_buf_init(&json, 8 * KP_LITERAL_WORD);
+	char text[8 * KP_LITERAL_WORD]; /* the most that one byte can end: a word, escaped */
+	struct kp_buf json = { .p = text, .cap = sizeof(text) - 1, .max = sizeof(text) - 1 };
 	enum kp_literal_result r = kp_literal_byte(&p->literal, c, &json);
 	kp_call_args(p, kp_buf_str(&json));
 	return r;
@@ -124,6 +126,7 @@ static size_t value_data(struct kp_parser *p, char c)
 		return 0;
 	case KP_LITERAL_BAD:
 		bad(p);
+		return 0;
 	}
 	return 1;
 }
@@ -132,11 +135,9 @@ size_t kp_python_data(struct kp_parser *p, kp_str run)
 {
 	char c = run.p[0];
 	if (p->python == KP_PY_VALUE) {
-		if (!value_data(p, c) && p->mode == KP_M_PYTHON) {
-			return kp_python_data(p, run);
-		}
-		return 1;
+		return value_data(p, c) ? 1 : p->mode == KP_M_PYTHON ? kp_python_data(p, run) : 0;
 	}
+	bool confirmed = p->confirmed;
 	if (!p->confirmed) {
 		kp_buf_addc(&p->raw, c);
 	}
@@ -161,7 +162,8 @@ size_t kp_python_data(struct kp_parser *p, kp_str run)
 			bad(p);
 		}
 	}
-	return 1;
+	/* A damaged call ends before the byte that says so: it may be the first of a character's. */
+	return !(confirmed && p->mode == KP_M_TEXT);
 }
 
 void kp_python_finish(struct kp_parser *p, bool truncated)
@@ -187,6 +189,7 @@ static size_t after_literal(struct kp_parser *p, enum kp_literal_result r)
 		kp_buf_reset(&p->tail);
 	} else if (r == KP_LITERAL_BAD) {
 		bad(p);
+		return 0;
 	}
 	return 1;
 }

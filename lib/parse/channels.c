@@ -52,14 +52,17 @@ static void message_begin(struct kp_parser *p)
 	kp_buf_reset(&p->header);
 }
 
+static void end_call(struct kp_parser *p, bool truncated)
+{
+	if (p->confirmed && !p->has_args && !truncated) {
+		kp_call_args(p, KP_S("{}"));
+	}
+	kp_call_end(p);
+}
+
 static void message_end(struct kp_parser *p)
 {
-	if (p->confirmed) {
-		if (!p->has_args) {
-			kp_call_args(p, KP_S("{}"));
-		}
-		kp_call_end(p);
-	}
+	end_call(p, false);
 	kp_buf_reset(&p->header);
 	p->mode = KP_M_HEADER;
 }
@@ -116,13 +119,11 @@ void kp_channels_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 	}
 }
 
-void kp_channels_finish(struct kp_parser *p)
+void kp_channels_finish(struct kp_parser *p, bool truncated)
 {
 	kp_str header = kp_buf_str(&p->header);
 	if (p->mode == KP_M_HEADER && header.n && !kp_str_has(header, KP_S("<|")) && !p->has_text) {
 		kp_out(p, KP_EV_TEXT, header); /* an answer without any markup */
 	}
-	if (p->confirmed) {
-		kp_call_end(p);
-	}
+	end_call(p, truncated); /* its <|call|> is a stop token, which no parser sees */
 }

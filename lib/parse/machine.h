@@ -178,6 +178,6 @@ void kp_object_end(struct kp_parser *p);
 void kp_channels_begin(struct kp_parser *p);
 size_t kp_channels_data(struct kp_parser *p, kp_str run);
 void kp_channels_mark(struct kp_parser *p, enum kp_mark kind, kp_str text);
-void kp_channels_finish(struct kp_parser *p);
+void kp_channels_finish(struct kp_parser *p, bool truncated);
 
 #endif

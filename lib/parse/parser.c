@@ -348,7 +348,7 @@ int kp_parser_finish(struct kp_parser *p, bool truncated, struct kp_err *err)
 	}
 	kp_lex_settle(p, true);
 	if (p->body == KP_BODY_CHANNELS) {
-		kp_channels_finish(p);
+		kp_channels_finish(p, truncated);
 	} else if (p->mode > KP_M_THOUGHT) {
 		kp_calls_finish(p, truncated);
 	}

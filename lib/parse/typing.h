@@ -26,9 +26,9 @@ static inline bool kp_typing_waits(unsigned types)
 {
 	return (types & ~(unsigned)KP_TYPE_STRING) != 0;
 }
-/* text is the beginning of a value of these types: can it only be a string by now? */
 /* As a string, whatever it looks like. */
 void kp_typing_write_string(kp_str text, struct kp_buf *out);
+/* text is the beginning of a value of these types: can it only be a string by now? */
 bool kp_typing_is_string(unsigned types, kp_str text);
 
 #endif

@@ -2,6 +2,7 @@
    lost. The first four bytes choose family, thoughts, how it begins and how it is cut. */
 #include "base/mem.h"
 #include "base/rand.h"
+#include "base/utf8.h"
 #include "parse/parser.h"
 
 enum { TRUNCATED = 1, HIDDEN = 64, TOKENS = 128 }; /* of the fourth byte */
@@ -9,7 +10,7 @@ enum { TRUNCATED = 1, HIDDEN = 64, TOKENS = 128 }; /* of the fourth byte */
 struct seen {
 	struct kp_buf text;
 	enum kp_event_kind last;
-	bool in_call;
+	bool in_call, is_utf8; /* is_utf8: what is parsed, so each event, too */
 	size_t n_calls;
 };
 
@@ -30,6 +31,7 @@ static void see(void *ctx, const struct kp_event *ev)
 	} else if (ev->kind == KP_EV_TOOL_END) {
 		s->in_call = false;
 	} else {
+		KP_BUG_ON(s->is_utf8 && !kp_utf8_ok(ev->text));
 		kp_buf_add(&s->text, ev->text);
 	}
 }
@@ -91,7 +93,7 @@ static void run(
 	struct kp_rng rng;
 	struct kp_err err;
 	kp_rng_seed(&rng, 3);
-	*s = (struct seen){ .last = KP_EV_NONE };
+	*s = (struct seen){ .last = KP_EV_NONE, .is_utf8 = kp_utf8_ok(text) };
 	kp_buf_init(&s->text, 64 << 20);
 	o.rng = &rng;
 	o.emit = see;
