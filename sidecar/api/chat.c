@@ -94,8 +94,7 @@ static int open_choices(struct state *s, size_t n, struct kp_err *err)
 static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
 	struct state *s = open_state(turn, "data: ", "chat.completion.chunk", err);
-	s = s && open_choices(s, n_choices, err) ? NULL : s;
-	return s;
+	return s && open_choices(s, n_choices, err) == 0 ? s : NULL;
 }
 
 static void chunk_begin(struct state *s, uint32_t choice, struct kp_buf *out)
