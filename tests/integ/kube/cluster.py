@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import re
 import socket
 import subprocess
 import sys
@@ -26,6 +27,12 @@ class Operator(programs.Operator):
 
     def errors(self):
         return self.told()["manifests"].get("errors", [])
+
+    def total(self, name):
+        """Of a metric with labels, whatever they are."""
+        values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", self.ask("/metrics")[1], re.M)
+        assert values, f"no metric {name}"
+        return sum(map(float, values))
 
     def signal(self, number):
         self.process.send_signal(number)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 import rig
-from cluster import PODS, Late, Operator, change, path_of, put, set_status
+from cluster import PODS, Late, Operator, change, endpoints, path_of, put, set_status
 from fakes import Gateway, programs, wait_until
 
 pytestmark = pytest.mark.kube
@@ -146,11 +146,11 @@ def test_row_19_the_api_server_is_away(operator, join, ns, cluster):
     [(gateway, ip)] = start(ns, join).values()
     serve(gateway, ns, "e", ips=[ip])
     wait_condition(ns, "Ready", ("True", "Serving"))
-    sent, asked = len(gateway.programs), operator.metric("kelpie_kube_requests_total")
+    sent, asked = len(gateway.programs), operator.total("kelpie_kube_requests_total")
     cluster.kill_api_server()
     join("late").wait_programs(1)  # programs do not need the API: its coming is one
     time.sleep(4)
-    assert operator.metric("kelpie_kube_requests_total") - asked < 400 and operator.ask("/readyz")[0] == 200
+    assert operator.total("kelpie_kube_requests_total") - asked < 400 and operator.ask("/readyz")[0] == 200
     assert not gateway.end and len(gateway.programs) <= sent + 2
     cluster.up()
     change(ns, "InferenceEngine", "e", {"replicas": 2})
@@ -167,9 +167,9 @@ def test_a_namespace_that_is_deleted_in_the_middle(operator, join, ns, cluster):
     cluster.ask("DELETE", f"/api/v1/namespaces/{ns.name}")
     wait_until(lambda: operator.told().get("engines", []) == [], "the engine is gone")
     time.sleep(1)
-    asked = operator.metric("kelpie_kube_requests_total")
+    asked = operator.total("kelpie_kube_requests_total")
     time.sleep(2)
-    assert operator.metric("kelpie_kube_requests_total") - asked < 10 and not gateway.end  # it keeps what it has
+    assert operator.total("kelpie_kube_requests_total") - asked < 10 and not gateway.end  # it keeps what it has
 
 
 def test_a_run_with_nothing_changing_writes_nothing(operator, join, ns):
@@ -180,12 +180,12 @@ def test_a_run_with_nothing_changing_writes_nothing(operator, join, ns):
     wait_condition(ns, "Ready", ("True", "Serving"))
     time.sleep(2)
     before = {kind: version(ns, kind) for kind in ("engine", "deployment", "service", "pods")}
-    written = operator.metric("kelpie_operator_writes_total")
-    asked = operator.metric("kelpie_kube_requests_total")
+    written = operator.total("kelpie_operator_writes_total")
+    asked = operator.total("kelpie_kube_requests_total")
     time.sleep(6)
     assert {kind: version(ns, kind) for kind in before} == before
-    assert operator.metric("kelpie_operator_writes_total") == written
-    assert operator.metric("kelpie_kube_requests_total") <= asked + 1  # a probe of the connection
+    assert operator.total("kelpie_operator_writes_total") == written
+    assert operator.total("kelpie_kube_requests_total") <= asked + 1  # a probe of the connection
 
 
 def version(ns, kind):
@@ -269,9 +269,9 @@ def test_row_7_each_broken_link_has_a_name(operator, ns, objects, type, wanted):
         assert condition(ns, "Stalled", name) == ("True", wanted[1])
     # It is told once, and nothing runs hot.
     time.sleep(1)
-    asked = operator.metric("kelpie_kube_requests_total")
+    asked = operator.total("kelpie_kube_requests_total")
     time.sleep(1)
-    assert operator.metric("kelpie_kube_requests_total") - asked < 8
+    assert operator.total("kelpie_kube_requests_total") - asked < 8
 
 
 def test_row_7_injected_attached_and_used_are_three_things(operator, join, ns):
@@ -371,23 +371,69 @@ def test_node_mode_has_a_gateway_on_each_node(operator, ns):
     wait_until(lambda: not daemonset(ns), "it is gone")
 
 
-def test_rights_that_are_taken_away_are_named(cluster, ns, crds, tmp_path):
-    """RBAC: a refusal is a condition and a metric, tried again seldom; what is served goes on."""
-    everything = [
-        {"apiGroups": ["inference.networking.k8s.io", "kelpie.dev"], "resources": ["*"], "verbs": ["*"]},
-        {"apiGroups": [""], "resources": ["pods", "pods/status", "services"], "verbs": ["*"]},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["*"]},
-        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["*"]},
+def rules(**verbs):
+    """What the operator needs, but for what is said otherwise; none: that right is not there."""
+    wanted = [
+        (["inference.networking.k8s.io", "kelpie.dev"], "*"),
+        ([""], "pods"),
+        ([""], "pods/status"),
+        ([""], "services"),
+        (["events.k8s.io"], "events"),
+        (["apps"], "daemonsets"),
+        (["apps"], "deployments"),
     ]
-    ns.account("operator", everything + [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}])
-    config = cluster.kubeconfig(tmp_path / "config", {"token": cluster.token(ns.name, "operator")})
-    o = Operator(config, "--watch-namespace", ns.name)
-    try:
-        put(ns, pool(), template())
-        wait_condition(ns, "WorkloadApplied", ("False", "PermissionDenied"))
-        assert condition(ns, "Stalled") == ("True", "PermissionDenied")
-        refused = o.metric("kelpie_operator_writes_total", result="forbidden")
-        time.sleep(2)
-        assert o.metric("kelpie_operator_writes_total", result="forbidden") == refused >= 1
-    finally:
+    made = [{"apiGroups": groups, "resources": [what], "verbs": verbs.get(what, ["*"])} for groups, what in wanted]
+    return [r for r in made if r["verbs"]]
+
+
+@pytest.fixture
+def limited(cluster, ns, crds, tmp_path):
+    """limited(rules): an operator that may do no more."""
+    running = []
+
+    def make(rules):
+        ns.account("operator", rules)
+        config = cluster.kubeconfig(tmp_path / "config", {"token": cluster.token(ns.name, "operator")})
+        running.append(Operator(config, "--watch-namespace", ns.name))
+        return running[-1]
+
+    yield make
+    for o in running:
         o.stop()
+
+
+def test_rights_that_are_missing_are_named(limited, ns):
+    """RBAC: a refusal is a condition and a metric, tried again seldom."""
+    o = limited(rules(deployments=["get", "list", "watch"]))
+    put(ns, pool(), template())
+    wait_condition(ns, "WorkloadApplied", ("False", "PermissionDenied"))
+    assert condition(ns, "Stalled") == ("True", "PermissionDenied")
+    refused = o.metric("kelpie_operator_writes_total", result="forbidden")
+    time.sleep(2)
+    assert o.metric("kelpie_operator_writes_total", result="forbidden") == refused >= 1
+
+
+def test_rights_that_are_taken_away_in_the_middle(limited, ns, cluster):
+    """What is served goes on; what may not be done is named; with the rights it is done."""
+    o = limited(rules())
+    put(ns, pool(), template(replicas=1))
+    name, pod = next(iter(wait_until(lambda: pods(ns), "its pod").items()))
+    set_status(ns, name, "10.1.0.1")
+    gateway = Gateway(f"127.0.0.1:{o.port}", ns=ns.name, id=pod["metadata"]["uid"], peer="10.1.0.1:9443")
+    serve(gateway, ns, "e", ips=["10.1.0.1"])
+    wait_condition(ns, "Ready", ("True", "Serving"))
+    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ns.name}/roles/operator"
+    less = rules(deployments=["get", "list", "watch"], pods=[])
+    cluster.ask("PATCH", role, {"rules": less}, "application/merge-patch+json")
+    cluster.kill_api_server()  # or watches that are open would go on
+    cluster.up()
+    wait_until(lambda: any("watch `pods` with kelpie.dev/engine" in line and "(403 Forbidden)" in line for line in o.errors()), "it says so", 40)
+    change(ns, "InferenceEngine", "e", {"replicas": 2})
+    wait_condition(ns, "WorkloadApplied", ("False", "PermissionDenied"))
+    assert list(endpoints(gateway)) == ["10.1.0.1:50051"] and not gateway.end
+    assert o.ask("/readyz")[0] == 200
+    cluster.ask("PATCH", role, {"rules": rules()}, "application/merge-patch+json")
+    wait_until(lambda: deployment(ns)["spec"]["replicas"] == 2, "the change", timeout=70)
+    wait_condition(ns, "WorkloadApplied", ("True", "Applied"))
+    wait_until(lambda: o.errors() == [], "nothing wrong any more", timeout=40)
+    gateway.close()

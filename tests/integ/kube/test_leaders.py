@@ -7,7 +7,7 @@ import grpc
 import pytest
 import rig
 from cluster import Operator, put
-from fakes import Gateway, programs, wait_until
+from fakes import ENGINE, Gateway, programs, wait_until
 
 pytestmark = pytest.mark.kube
 
@@ -113,3 +113,33 @@ def test_epochs_grow_though_the_lease_is_deleted_or_its_number_is_wrong(operator
     d = operator("d")
     wait_until(lambda: leads(d), "d leads")
     assert first < epoch(ns) < kept
+
+
+def test_two_operators_by_mistake(cluster, ns, crds):
+    """Neither asks who leads. Objects are written once, statuses seldom; a gateway follows the one it is connected to."""
+    running = [Operator(cluster.admin, "--id", id, "--watch-namespace", ns.name) for id in "ab"]
+    try:
+        put(ns, programs.pool(), programs.engine("e", 1))
+        gateways = [Gateway(f"127.0.0.1:{running[i // 2].port}", ns=ns.name, id=f"gw-{i}") for i in range(3)]  # so each sees something else
+        for gateway in gateways:
+            gateway.wait(lambda g=gateway: len(g.items) >= 3, "its program")
+        assert gateways[2].welcome.epoch > gateways[0].welcome.epoch == gateways[1].welcome.epoch
+        service = lambda: ns.cluster.ask("GET", f"/api/v1/namespaces/{ns.name}/services/pool")["metadata"]["resourceVersion"]
+        time.sleep(6)
+        before, written, sent = service(), [o.total("kelpie_operator_writes_total") for o in running], [len(g.programs) for g in gateways]
+        time.sleep(11)
+        assert service() == before and [len(g.programs) for g in gateways] == sent
+        for o, was in zip(running, written):
+            assert 1 <= o.total("kelpie_operator_writes_total") - was <= 3, "they differ, and are in no hurry"
+        # One of them goes, and its gateway comes to the other, which is of a higher epoch.
+        running.pop(0).stop()
+        again = Gateway(f"127.0.0.1:{running[0].port}", ns=ns.name, id="gw-0", items=gateways[0].items, revision=gateways[0].revision)
+        again.wait_programs(1)
+        engine = (ENGINE, f"{ns.name}/e")
+        assert again.items[engine] == gateways[0].items[engine] and again.welcome.epoch == gateways[2].welcome.epoch
+        again.close()
+        for gateway in gateways:
+            gateway.close()
+    finally:
+        for o in running:
+            o.stop()
