@@ -1,6 +1,8 @@
 /* DESIGN: see find.h. Literals are searched with memmem. PCRE2 matches with its JIT compiler where the machine has one, with a stack of its own
-   that grows to 1 MiB; limits on backtracking bound the time of one match, and each match counts as if it had read all of the text (effort.h), since PCRE2 does
-   not tell how far it looked. A text that passes them is an error of that request. */
+   that grows to 1 MiB; limits on backtracking bound the time at one place. PCRE2 does not tell how far it looked, so each match counts as if it had read all of
+   the text (effort.h), and so do sixteen places where nothing matched. A search goes on in stretches of places to begin at, since within one nobody looks at the
+   clock: what all places of a stretch can take together grows with the text as what an encode may take does. A text that passes the limits is an error of that
+   request. */
 #include "token/find.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -17,6 +19,8 @@ enum {
 	MATCH_LIMIT = 1000000, /* and ten for each byte */
 	MATCH_LIMIT_MAX = 2000000000,
 	BYTES_PER_STEP = 32,
+	PLACES_PER_STEP = 16,
+	STRETCH = 512, /* bytes */
 	DEPTH_LIMIT = 100000,
 	HEAP_LIMIT_KB = 64 << 10,
 };
@@ -37,7 +41,8 @@ int kp_pattern_regex(
 	int code = 0;
 	PCRE2_SIZE at = 0;
 	pcre2_code *re = pcre2_compile((PCRE2_SPTR)text.p, text.n,
-		PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+		PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
+		&code, &at, NULL);
 	if (!re) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "compile regex `%" KP_FMT "`: error %d",
 			KP_ARG(kp_str_sub(pattern, 0, 120)), code);
@@ -81,26 +86,58 @@ void kp_find_work_fini(struct kp_find_work *w)
 	*w = (struct kp_find_work){ .effort = w->effort };
 }
 
+/* A match that begins from `at` to `last`: PCRE2's answer. */
+static int match(const struct kp_find *f, size_t at, size_t last)
+{
+	struct kp_find_work *w = f->work;
+	uint32_t flags = PCRE2_NO_UTF_CHECK;
+	pcre2_set_offset_limit(w->context, last);
+	int r = pcre2_match(
+		f->pattern->code, (PCRE2_SPTR)f->s.p, f->s.n, at, flags, w->data, w->context);
+	if (r == PCRE2_ERROR_JIT_STACKLIMIT) {
+		r = pcre2_match(f->pattern->code, (PCRE2_SPTR)f->s.p, f->s.n, at,
+			flags | PCRE2_NO_JIT, w->data, w->context);
+		(void)kp_effort_spend(w->effort, SIZE_MAX); /* much slower: look at the clock */
+	}
+	return r;
+}
+
+/* A stretch behind `at` further, at the begin of a character or the text's end. */
+static size_t stretch_end(kp_str s, size_t at)
+{
+	if (s.n - at <= STRETCH) {
+		return s.n;
+	}
+	at += STRETCH;
+	while (at < s.n && ((uint8_t)s.p[at] & 0xC0) == 0x80) {
+		at++;
+	}
+	return at;
+}
+
 static int search_regex(struct kp_find *f, size_t *from, size_t *to, struct kp_err *err)
 {
 	struct kp_find_work *w = f->work;
 	if (prepare(w, err)) {
 		return -1;
 	}
-	size_t n = f->s.n - f->at;
+	size_t n = f->s.n - f->at, at = f->at, last;
 	pcre2_set_match_limit(
 		w->context, MATCH_LIMIT + 10 * (uint32_t)KP_MIN(n, (size_t)MATCH_LIMIT_MAX / 10));
 	if (!kp_effort_spend(w->effort, 8 + n / BYTES_PER_STEP)) {
 		return kp_effort_fail(w->effort, err);
 	}
-	uint32_t flags = PCRE2_NO_UTF_CHECK;
-	int r = pcre2_match(
-		f->pattern->code, (PCRE2_SPTR)f->s.p, f->s.n, f->at, flags, w->data, w->context);
-	if (r == PCRE2_ERROR_JIT_STACKLIMIT) {
-		r = pcre2_match(f->pattern->code, (PCRE2_SPTR)f->s.p, f->s.n, f->at,
-			flags | PCRE2_NO_JIT, w->data, w->context);
-		(void)kp_effort_spend(w->effort, SIZE_MAX); /* much slower: look at the clock */
-	}
+	int r;
+	const PCRE2_SIZE *v = pcre2_get_ovector_pointer(w->data);
+	do {
+		last = stretch_end(f->s, at);
+		r = match(f, at, last);
+		size_t places = (r < 0 ? last : v[0]) - at;
+		if (!kp_effort_spend(w->effort, places / PLACES_PER_STEP * (n / BYTES_PER_STEP))) {
+			return kp_effort_fail(w->effort, err);
+		}
+		at = last;
+	} while (r == PCRE2_ERROR_NOMATCH && last < f->s.n);
 	if (r == PCRE2_ERROR_NOMATCH) {
 		return 0;
 	}
@@ -108,7 +145,6 @@ static int search_regex(struct kp_find *f, size_t *from, size_t *to, struct kp_e
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
 			"match `regex` of the tokenizer: too much backtracking (%d)", r);
 	}
-	const PCRE2_SIZE *v = pcre2_get_ovector_pointer(w->data);
 	*from = v[0];
 	*to = v[1];
 	return 1;

@@ -5,7 +5,7 @@
 #include "token/effort.h"
 #include "token/tokenizer.h"
 
-enum { TEXT = 12000, PIECE = 9000 };
+enum { TEXT = 12000, LONG_TEXT = 100000, PIECE = 9000 };
 
 static void many(struct kp_buf *b, const char *s, size_t n)
 {
@@ -26,14 +26,14 @@ static struct kp_tokenizer *load(struct kp_buf *json)
 	return t;
 }
 
-/* Many of `what` end in an error, soon; the short text does not. */
-static void check(struct kp_buf *json, const char *what, const char *message)
+/* n bytes of `what` end in an error, soon; the short text does not. */
+static void check_long(struct kp_buf *json, const char *what, size_t n, const char *message)
 {
 	KP_AUTO(tokenizer) struct kp_tokenizer *t = load(json);
 	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
 	KP_AUTO(buf) struct kp_buf text;
 	kp_buf_init(&text, 1 << 20);
-	many(&text, what, TEXT / strlen(what));
+	many(&text, what, n / strlen(what));
 	struct kp_text whole = kp_text_trusted(kp_buf_str(&text)),
 		       brief = kp_text_trusted(kp_str_c(what));
 	struct kp_effort effort;
@@ -47,7 +47,7 @@ static void check(struct kp_buf *json, const char *what, const char *message)
 	int64_t took = kp_cpu_ns() - begin;
 	assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, message));
-	/* 23 ms, or five times that. */
+	/* 23 ms, or for the long text 155; or five times that. */
 	assert_non_null(strstr(err.msg, ": the text takes more than "));
 	assert_in_range(took, effort.limit_ns / 2, effort.limit_ns * 2);
 	kp_ids_reset(&ids);
@@ -55,6 +55,11 @@ static void check(struct kp_buf *json, const char *what, const char *message)
 	assert_int_not_equal(ids.n, 0);
 	kp_ids_fini(&ids);
 	kp_token_scratch_destroy(s);
+}
+
+static void check(struct kp_buf *json, const char *what, const char *message)
+{
+	check_long(json, what, TEXT, message);
 }
 
 static void begin(struct kp_buf *b, const char *s)
@@ -141,6 +146,21 @@ static void a_replacement_that_looks_far_ahead(void **state)
 	check(&b, "ab", "encode text: tokenizer `hf:bpe`: ");
 }
 
+/* One search that reads all of a text at each place, in vain: where nothing matches, and before what does. */
+static void a_search_that_looks_far_ahead(void **state)
+{
+	static const char *const patterns[] = { "(?=[^x]*x)a|b", "a(?=[^x]*x)",
+		"(?<=a)(?=[^x]*x)" };
+	(void)state;
+	for (size_t i = 0; i < KP_LEN(patterns); i++) {
+		KP_AUTO(buf) struct kp_buf b;
+		begin(&b, "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"");
+		kp_buf_printf(&b, "%s\"},\"behavior\":\"Isolated\",\"invert\":false}," BYTES_MODEL,
+			patterns[i]);
+		check_long(&b, "a", LONG_TEXT, "encode text: tokenizer `hf:bpe`: ");
+	}
+}
+
 /* Thousands of added tokens that begin alike cost no more than one. */
 static void added_tokens_that_begin_alike(void **state)
 {
@@ -182,6 +202,7 @@ int main(void)
 		cmocka_unit_test(an_added_token_that_takes_white_space),
 		cmocka_unit_test(a_pattern_that_looks_far_ahead),
 		cmocka_unit_test(a_replacement_that_looks_far_ahead),
+		cmocka_unit_test(a_search_that_looks_far_ahead),
 		cmocka_unit_test(added_tokens_that_begin_alike),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
