@@ -135,6 +135,25 @@ static bool stands_in(const char *const *list, kp_str token)
 	return false;
 }
 
+static bool is_one_of(const char *const *list, kp_str token)
+{
+	for (size_t i = 0; i < KP_MARKS && list[i]; i++) {
+		if (kp_str_eq(kp_str_c(list[i]), token)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool kp_parsers_is_marker(const struct kp_parsers *p, kp_str token)
+{
+	const struct kp_grammar *g = p->tools;
+	const struct kp_thinking *t = p->thinking;
+	return (t && (is_one_of(t->open, token) || is_one_of(t->close, token))) ||
+	       (g && (is_one_of(g->open, token) || is_one_of(g->close, token) ||
+			     is_one_of(g->call_open, token) || is_one_of(g->call_close, token)));
+}
+
 static bool is_control(const struct kp_parsers *p, kp_str token)
 {
 	static const char *const harmony[] = { "<|start|><|end|><|call|><|return|>",

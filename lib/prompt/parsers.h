@@ -25,6 +25,9 @@ void kp_parsers_choose(struct kp_parsers *p, const char *native, const struct kp
 int kp_parsers_compile(struct kp_parsers *p, const struct kp_tokenizer *t, struct kp_arena *a,
 	struct kp_err *err) KP_MUST_USE;
 
+/* Is the added token by itself where thoughts or calls begin or end? Turns never are. */
+bool kp_parsers_is_marker(const struct kp_parsers *p, kp_str token);
+
 /* One choice's tokens: detokenizer and parser. parser NULL: what the detokenizer gives is appended to `text`. */
 int kp_parsers_feed(const struct kp_parsers *p, struct kp_detok *d, struct kp_parser *parser,
 	kp_id id, struct kp_buf *text, struct kp_err *err) KP_MUST_USE;

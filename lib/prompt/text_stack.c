@@ -12,8 +12,7 @@
 #include "template/native.h"
 #include "template/prefill.h"
 
-/* Reasoning and tool markers of the families served; an assistant's own are control tokens in its
- * history. */
+/* Reasoning and tool markers that are an assistant's own in its history whatever is known of the model; those of its parsers are besides. */
 static const char *const marker_texts[] = { "<think>", "</think>", "<tool_call>", "</tool_call>" };
 
 const char *const kp_text_policy_names[] = { "Markers", "Plain", "Trusted", NULL };
@@ -57,8 +56,8 @@ static int make_policy(
 	struct kp_text_stack *s, const struct kp_text_stack *model, struct kp_err *err)
 {
 	struct control_search search = { .tokenizer = s->tokenizer };
-	kp_id markers[KP_LEN(marker_texts)];
-	size_t n_markers = 0;
+	KP_VEC(kp_id)
+	markers = { 0 };
 	search_templates(s, &search);
 	if (model != s) {
 		search_templates(model, &search);
@@ -66,12 +65,17 @@ static int make_policy(
 	for (size_t i = 0; i < KP_LEN(marker_texts); i++) {
 		kp_id id = kp_tokenizer_find(s->tokenizer, kp_str_c(marker_texts[i]));
 		if (id != KP_NO_ID) {
-			markers[n_markers++] = id;
-			kp_vec_push(&search.ids, id);
+			kp_vec_push(&markers, id);
+		}
+	}
+	for (size_t i = 0; i < model->parsers.n_controls; i++) {
+		if (kp_parsers_is_marker(&model->parsers, model->parsers.controls[i])) {
+			kp_vec_push(&markers, model->parsers.control_ids[i]);
 		}
 	}
 	int r = kp_token_policy_create(s->tokenizer, s->policy_kind, search.ids.p, search.ids.n,
-		markers, n_markers, &s->policy, err);
+		markers.p, markers.n, &s->policy, err);
+	kp_vec_fini(&markers);
 	kp_vec_fini(&search.ids);
 	return r;
 }
@@ -203,7 +207,7 @@ int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_f
 	const struct kp_text_options *opts, struct kp_text_stack **ret, struct kp_err *err)
 {
 	struct kp_text_stack *s = stack_new(t, opts->policy);
-	if (set_templates(s, files, opts, err) || make_policy(s, s, err) || set_parsers(s, err)) {
+	if (set_templates(s, files, opts, err) || set_parsers(s, err) || make_policy(s, s, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}
@@ -256,7 +260,7 @@ int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source, s
 		return kp_err_wrap(err, "chat template");
 	}
 	set_facts(s, source);
-	if (make_policy(s, of, err) || set_parsers(s, err)) {
+	if (set_parsers(s, err) || make_policy(s, of, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}

@@ -135,6 +135,62 @@ static void test_tk01_tools_make_no_control_tokens(void **state)
 	kp_token_scratch_destroy(scratch);
 }
 
+static size_t count_id(const struct kp_text_stack *s, const char *messages, kp_id id)
+{
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_turn turn = { .arena = a, .kind = KP_TURN_CHAT };
+	struct kp_token_scratch *scratch = kp_token_scratch_create(1 << 20);
+	const struct kp_encode_opts opts = { .policy = s->policy };
+	struct kp_text text;
+	struct kp_ids ids;
+	size_t n = 0;
+	parse(a, messages, &turn.chat.messages);
+	kp_ids_init(&ids, 4096);
+	assert_int_equal(kp_text_stack_render(s, &turn, 0, &text, &err), 0);
+	assert_int_equal(kp_tokenizer_encode(s->tokenizer, scratch, &text, &opts, &ids, &err), 0);
+	for (size_t i = 0; i < ids.n; i++) {
+		n += ids.p[i] == id;
+	}
+	kp_ids_fini(&ids);
+	kp_token_scratch_destroy(scratch);
+	return n;
+}
+
+/* The markers of the model's own parsers are control tokens in what the assistant said, also under a request's template; turns are not, nor is what others say. */
+static void test_markers_in_the_assistants_history(void **state)
+{
+	static const char own[] =
+		"{% for m in messages %}{{ m.content }};{% endfor %}{% if tools %}[TOOL_CALLS]{% endif %}";
+	static const char said[] =
+		"[{\"role\":\"user\",\"content\":\"[TOOL_CALLS]<|turn|>\"},{\"role\":\"assistant\",\"content\":\"[TOOL_CALLS]<|turn|>\"}]";
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_text_stack *s, *other;
+	char dir[32];
+	(void)state;
+	make_directory(dir);
+	write_tokenizer(dir, own);
+	assert_int_equal(kp_text_stack_from_path(dir, &(struct kp_text_options){ 0 }, &s, &err), 0);
+	remove_directory(
+		dir, (const char *const[]){ "tokenizer.json", "tokenizer_config.json", NULL });
+	assert_string_equal(s->parsers.tools->name, "mistral");
+	assert_int_equal(kp_text_stack_with_template(s,
+				 KP_S("{% for m in messages %}{{ m.content }};{% endfor %}"),
+				 1 << 20, &other, &err),
+		0);
+	const struct kp_text_stack *both[] = { s, other };
+	for (size_t i = 0; i < KP_LEN(both); i++) {
+		assert_int_equal(count_id(both[i], said,
+					 kp_tokenizer_find(s->tokenizer, KP_S("[TOOL_CALLS]"))),
+			1);
+		assert_int_equal(
+			count_id(both[i], said, kp_tokenizer_find(s->tokenizer, KP_S("<|turn|>"))),
+			0);
+	}
+	kp_text_stack_unref(other);
+	kp_text_stack_unref(s);
+}
+
 /* `tool_choice: none`: the model is not told of them. */
 static void test_tools_of_a_model_that_must_not_call(void **state)
 {
@@ -208,6 +264,7 @@ int main(void)
 		cmocka_unit_test(test_messages_and_tools),
 		cmocka_unit_test(test_final_message_open),
 		cmocka_unit_test(test_tk01_tools_make_no_control_tokens),
+		cmocka_unit_test(test_markers_in_the_assistants_history),
 		cmocka_unit_test(test_tools_of_a_model_that_must_not_call),
 		cmocka_unit_test(test_effort_and_the_requests_own_template),
 	};

@@ -1,4 +1,4 @@
-/* A tokenizer of 267 tokens as files of a directory, for tests of what is made of it. */
+/* A tokenizer of 268 tokens as files of a directory, for tests of what is made of it. */
 #ifndef KP_TESTS_PROMPT_TINY_H
 #define KP_TESTS_PROMPT_TINY_H
 
@@ -14,7 +14,7 @@ KP_UNUSED static void write_file(const char *dir, const char *name, kp_str text)
 	assert_int_equal(kp_fs_write_atomic(path, text, 0600, &err), 0);
 }
 
-/* A tokenizer of single bytes, <b>, <|turn|>, <|end|>, and what DeepSeek's and OpenAI's templates cannot do without. */
+/* A tokenizer of single bytes, <b>, <|turn|>, <|end|>, what DeepSeek's and OpenAI's templates cannot do without, and Mistral's marker of calls. */
 KP_UNUSED static void write_tokenizer(const char *dir, const char *chat_template)
 {
 	KP_AUTO(buf) struct kp_buf b;
@@ -33,7 +33,7 @@ KP_UNUSED static void write_tokenizer(const char *dir, const char *chat_template
 	kp_buf_addz(&b, ",\"decoder\":{\"type\":\"ByteLevel\"},\"added_tokens\":[");
 	const char *const added[] = { "<b>", "<|turn|>", "<|end|>", "<｜begin▁of▁sentence｜>",
 		"<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<|start|>",
-		"<|channel|>", "<|message|>", "<|call|>" };
+		"<|channel|>", "<|message|>", "<|call|>", "[TOOL_CALLS]" };
 	for (unsigned i = 0; i < KP_LEN(added); i++) {
 		kp_buf_printf(&b,
 			"%s{\"id\":%u,\"content\":\"%s\",\"special\":true,\"single_word\":false,"
