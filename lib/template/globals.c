@@ -151,7 +151,8 @@ static int f_joiner(
 	return cycle(I, KP_TV_JOINER, &sep, 1, ret);
 }
 
-/* The template refuses the conversation: its own text is the whole message. */
+/* The template refuses the conversation: its own text is the whole message. A NUL ends no message: it becomes what errors make of any
+   control character. */
 static int f_raise_exception(
 	struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg, struct kp_tv *ret)
 {
@@ -161,7 +162,13 @@ static int f_raise_exception(
 	if (kp_tpl_to_str(I, &arg[0], &text)) {
 		return -1;
 	}
-	return kp_err_set(I->err, KP_INVALID_ARGUMENT, "%" KP_FMT, KP_ARG(kp_tv_bytes(&text)));
+	kp_str s = kp_str_sub(kp_tv_bytes(&text), 0, KP_ERR_MSG);
+	char msg[KP_ERR_MSG];
+	memcpy(msg, s.p, s.n);
+	for (size_t i = 0; i < s.n; i++) {
+		msg[i] = msg[i] ? msg[i] : '?';
+	}
+	return kp_err_set(I->err, KP_INVALID_ARGUMENT, "%.*s", (int)s.n, msg);
 }
 
 static int f_strftime_now(

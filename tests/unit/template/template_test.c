@@ -112,6 +112,9 @@ static void test_failures_name_the_line(void **state)
 	check_fails("{{ 9223372036854775807 + 1 }}", "{}", KP_INVALID_ARGUMENT,
 		"render template: line 1: integer overflow: the result of + is beyond 64 bits");
 	check_fails("{{ raise_exception('no ' ~ x) }}", "{\"x\": 5}", KP_INVALID_ARGUMENT, "no 5");
+	check_fails("{{ raise_exception('no ' ~ x ~ '!') }}", "{\"x\": \"a\\u0000b\"}",
+		KP_INVALID_ARGUMENT, "no a?b!");
+	check_fails("{{ raise_exception('') }}", "{}", KP_INVALID_ARGUMENT, "");
 	check_fails("\n{% if %}", "{}", KP_INVALID_ARGUMENT,
 		"compile template: line 2: expected an expression, got `end of statement block`");
 	check_fails("{{ x", "{}", KP_INVALID_ARGUMENT,
