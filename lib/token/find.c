@@ -44,8 +44,10 @@ int kp_pattern_regex(
 		PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
 		&code, &at, NULL);
 	if (!re) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT, "compile regex `%" KP_FMT "`: error %d",
-			KP_ARG(kp_str_sub(pattern, 0, 120)), code);
+		PCRE2_UCHAR why[128] = "";
+		(void)pcre2_get_error_message(code, why, sizeof(why));
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "compile regex `%" KP_FMT "`: %s (%d)",
+			KP_ARG(kp_str_sub(pattern, 0, 120)), (const char *)why, code);
 	}
 	(void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* slower without */
 	*ret = (struct kp_pattern){ .regex = pattern, .classes = classes, .code = re };

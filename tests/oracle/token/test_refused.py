@@ -53,6 +53,7 @@ REFUSED = [
     (["normalizer"], {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Upper"}]}, "normalizer `Upper`"),
     (["normalizer"], {"type": "Strip", "strip_left": True}, "`Strip.strip_right` is missing"),
     (["normalizer"], {"type": "Replace", "pattern": {"Regex": "a(?<n>b)"}, "content": ""}, "compile regex `a(?<n>b)`: a group of this kind at byte 2"),
+    (["normalizer"], {"type": "Replace", "pattern": {"Regex": "(?<=a+)b"}, "content": ""}, "compile regex `(?<=a+)b`: lookbehind assertion is not fixed length (125)"),
     (["normalizer"], {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, "load precompiled map: `3` bytes, which are no map"),
     (["normalizer"], {"type": "Precompiled", "precompiled_charsmap": "A-=="}, "read base64: byte `1`"),
     (["pre_tokenizer"], {"type": "Syllables"}, "pre-tokenizer `Syllables`"),
