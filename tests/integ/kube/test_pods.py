@@ -56,6 +56,10 @@ def test_row_3_a_name_that_comes_again_is_another_endpoint(operator, join, ns):
 
 
 def test_a_node_gateway_owns_the_pods_of_its_node(operator, join, ns):
+    # The name is taken: the operator's own DaemonSet would adopt the pods of this test, and end them, since there are no nodes.
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    taken = {"metadata": {"name": "kelpie-gateway"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod}}
+    ns.cluster.ask("POST", f"/apis/apps/v1/namespaces/{ns.name}/daemonsets", taken)
     put(ns, programs.pool(), in_pods(programs.engine("e", 1), gateway={"mode": "Node"}))
     entry = join("entry")
     for i in (1, 2, 3):
