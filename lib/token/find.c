@@ -1,6 +1,6 @@
 /* DESIGN: see find.h. Literals are searched with memmem. PCRE2 matches with its JIT compiler where the machine has one, with a stack of its own
    that grows to 1 MiB; limits on backtracking bound the time at one place. PCRE2 does not tell how far it looked, so each match counts as if it had read all of
-   the text (effort.h), and so do sixteen places where nothing matched. A search goes on in stretches of places to begin at, since within one nobody looks at the
+   the text (effort.h), up to a maximum, and so do sixteen places where nothing matched. A search goes on in stretches of places to begin at, since within one nobody looks at the
    clock: what all places of a stretch can take together grows with the text as what an encode may take does. A text that passes the limits is an error of that
    request. */
 #include "token/find.h"
@@ -19,6 +19,8 @@ enum {
 	MATCH_LIMIT = 1000000, /* and ten for each byte */
 	MATCH_LIMIT_MAX = 2000000000,
 	BYTES_PER_STEP = 32,
+	MATCH_STEPS_MAX =
+		2048, /* of one match: an eighth of what the clock waits for, so that long texts do not pay a look for each */
 	PLACES_PER_STEP = 16,
 	STRETCH = 512, /* bytes */
 	DEPTH_LIMIT = 100000,
@@ -126,7 +128,7 @@ static int search_regex(struct kp_find *f, size_t *from, size_t *to, struct kp_e
 	size_t n = f->s.n - f->at, at = f->at, last;
 	pcre2_set_match_limit(
 		w->context, MATCH_LIMIT + 10 * (uint32_t)KP_MIN(n, (size_t)MATCH_LIMIT_MAX / 10));
-	if (!kp_effort_spend(w->effort, 8 + n / BYTES_PER_STEP)) {
+	if (!kp_effort_spend(w->effort, 8 + KP_MIN(n / BYTES_PER_STEP, (size_t)MATCH_STEPS_MAX))) {
 		return kp_effort_fail(w->effort, err);
 	}
 	int r;
