@@ -37,7 +37,7 @@ static int check_unused(const char *address, struct kp_err *err)
 	if (!addr.socklen || addr.is_unix || addr.port == 0) {
 		return 0;
 	}
-	int fd = socket(addr.sock.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = kp_addr_socket(&addr, SOCK_CLOEXEC);
 	if (fd < 0) {
 		return kp_err_sys(err, errno, "listen on `%s`", address);
 	}

@@ -31,6 +31,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum {
 	MAX_ANSWER = 16 << 20,
@@ -704,9 +705,19 @@ static unsigned max_connections(void)
 		KP_MAX(r.rlim_cur / 8, (rlim_t)8), (rlim_t)KP_ADMIN_MAX_CONNECTIONS);
 }
 
+/* lws asks the kernel for IPv6 or not; every address is both, where the kernel has both. */
+static bool wants_ipv6(struct kp_addr addr)
+{
+	int fd = addr.socklen ? kp_addr_socket(&addr, SOCK_CLOEXEC) : -1;
+	if (fd >= 0) {
+		close(fd);
+	}
+	return addr.socklen && addr.sock.ss_family == AF_INET6;
+}
+
 static int listen_on(struct kp_admin *a, const struct kp_addr *addr)
 {
-	bool has_ipv6 = kp_str_find_char(kp_str_c(addr->host), ':') >= 0;
+	bool has_ipv6 = wants_ipv6(*addr);
 	a->max_connections = max_connections();
 	struct lws_context_creation_info info = { .port = CONTEXT_PORT_NO_LISTEN,
 		.protocols = protocols,

@@ -1,7 +1,8 @@
-/* DESIGN: pure text to sockaddr; no name service. */
+/* DESIGN: text to sockaddr and a socket of that kind; no name service. */
 #include "net/addr.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/un.h>
@@ -93,6 +94,18 @@ int kp_addr_parse(const char *text, struct kp_addr *ret, struct kp_err *err)
 	}
 	*ret = a;
 	return 0;
+}
+
+int kp_addr_socket(struct kp_addr *a, int flags)
+{
+	int fd = socket(a->sock.ss_family, SOCK_STREAM | flags, 0);
+	if (fd < 0 && errno == EAFNOSUPPORT && a->sock.ss_family == AF_INET6 && !a->host[0]) {
+		struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(a->port) };
+		memcpy(&a->sock, &v4, sizeof(v4));
+		a->socklen = sizeof(v4);
+		fd = socket(AF_INET, SOCK_STREAM | flags, 0);
+	}
+	return fd;
 }
 
 uint16_t kp_addr_port(const struct sockaddr *sa)

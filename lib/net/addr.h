@@ -23,6 +23,9 @@ struct kp_addr {
 
 /* INVALID_ARGUMENT names the text. */
 int kp_addr_parse(const char *text, struct kp_addr *ret, struct kp_err *err) KP_MUST_USE;
+/* A stream socket of the address's kind, as socket(2) gives it; `flags` as its type's. Where every address is meant and the kernel has no IPv6, *a becomes
+ * IPv4's. -1: errno. */
+int kp_addr_socket(struct kp_addr *a, int flags);
 /* A loopback address, "localhost" or a Unix socket: nothing leaves the machine. */
 bool kp_addr_is_loopback(const struct kp_addr *a);
 /* "1.2.3.4:80", "[::1]:80", "unix". */

@@ -315,10 +315,10 @@ static void set_options(int fd, const struct kp_http_limits *l)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof(user_ms));
 }
 
-static int open_listener(const struct kp_http_server *s, const struct kp_addr *a,
-	const char *address, struct kp_err *err)
+static int open_listener(
+	const struct kp_http_server *s, struct kp_addr *a, const char *address, struct kp_err *err)
 {
-	int fd = socket(a->sock.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = kp_addr_socket(a, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) {
 		return kp_err_sys(err, errno, "listen on `%s`: socket", address);
 	}

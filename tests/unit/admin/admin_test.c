@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
@@ -522,6 +523,25 @@ static void test_an_address_that_is_taken(void **state)
 	kp_admin_stop(a);
 }
 
+/* A pod may have addresses of one kind only: no host is every address of both. */
+static void test_every_address(void **state)
+{
+	struct kp_admin *a = NULL;
+	struct kp_err err;
+	const struct kp_admin_opts opts = { .address = ":0" };
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	(void)state;
+	assert_int_equal(kp_admin_start(&opts, &a, &err), 0);
+	close(dial(kp_admin_port(a)));
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	six.sin6_port = htons((uint16_t)kp_admin_port(a));
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&six, sizeof(six)) != 0) {
+		assert_int_not_equal(errno, ECONNREFUSED); /* the machine may have no ::1 */
+	}
+	close(fd);
+	kp_admin_stop(a);
+}
+
 /* Sends all of `text` and gives what comes until the server closes. */
 static void exchange(struct kp_admin *a, const char *text, const char *status, const char *part)
 {
@@ -614,6 +634,7 @@ int main(void)
 		cmocka_unit_test(test_slow_connections_delay_nobody),
 		cmocka_unit_test(test_answers_that_are_not_taken),
 		cmocka_unit_test(test_an_address_that_is_taken),
+		cmocka_unit_test(test_every_address),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

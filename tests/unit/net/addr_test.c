@@ -2,6 +2,15 @@
 #include "net/addr.h"
 #include "tests/test.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void test_good(void **state)
 {
 	(void)state;
@@ -74,11 +83,58 @@ static void test_bad(void **state)
 	assert_int_equal(kp_addr_parse(longest, &a, &err), -1);
 }
 
+/* A kernel without IPv6, as far as this process can tell from now on. */
+static void have_no_ipv6(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = KP_LEN(code), .filter = code };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+		_exit(2);
+	}
+}
+
+static bool listens(const char *text, int family)
+{
+	struct kp_addr a;
+	struct kp_err err;
+	if (kp_addr_parse(text, &a, &err)) {
+		return false;
+	}
+	int fd = kp_addr_socket(&a, SOCK_CLOEXEC);
+	return fd >= 0 && a.sock.ss_family == family &&
+	       bind(fd, (const struct sockaddr *)&a.sock, a.socklen) == 0 && listen(fd, 1) == 0;
+}
+
+static void test_every_address_without_ipv6(void **state)
+{
+	(void)state;
+	pid_t child = fork();
+	int status;
+	if (child == 0) {
+		have_no_ipv6();
+		_exit(listens(":0", AF_INET) && listens("127.0.0.1:0", AF_INET) &&
+					!listens("[::1]:0", AF_INET6) && errno == EAFNOSUPPORT
+				? 0
+				: 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good),
 		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_every_address_without_ipv6),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
