@@ -10,9 +10,10 @@ static bool suffix_of(kp_str s, int64_t *ret_multiplier, int64_t *ret_divisor)
 	} table[] = { { "", 1, 1 }, { "n", 1, 1000000000 }, { "u", 1, 1000000 }, { "m", 1, 1000 },
 		{ "k", 1000, 1 }, { "M", 1000000, 1 }, { "G", 1000000000, 1 },
 		{ "T", 1000000000000, 1 }, { "P", 1000000000000000, 1 },
-		{ "Ki", INT64_C(1) << 10, 1 }, { "Mi", INT64_C(1) << 20, 1 },
-		{ "Gi", INT64_C(1) << 30, 1 }, { "Ti", INT64_C(1) << 40, 1 },
-		{ "Pi", INT64_C(1) << 50, 1 } };
+		{ "E", 1000000000000000000, 1 }, { "Ki", INT64_C(1) << 10, 1 },
+		{ "Mi", INT64_C(1) << 20, 1 }, { "Gi", INT64_C(1) << 30, 1 },
+		{ "Ti", INT64_C(1) << 40, 1 }, { "Pi", INT64_C(1) << 50, 1 },
+		{ "Ei", INT64_C(1) << 60, 1 } };
 	uint64_t exponent;
 	for (size_t i = 0; i < KP_LEN(table); i++) {
 		if (kp_str_eq(s, kp_str_c(table[i].suffix))) {
