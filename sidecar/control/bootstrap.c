@@ -180,7 +180,6 @@ static void take(struct kp_bootstrap *b, struct set *s)
 	struct kp_err err;
 	b->now = *s;
 	b->is_real = true;
-	b->pause_ns = PAUSE_MIN_NS;
 	b->due_ns = kp_now_ns();
 	if (kp_pki_cert_facts(kp_buf_str(&b->now.cert), &f, &err) == 0) {
 		int64_t life = (f.not_after_s - f.not_before_s - KP_PKI_SKEW_S) * KP_NS_PER_S;
@@ -445,6 +444,7 @@ static void renew(struct kp_bootstrap *b)
 		return;
 	}
 	b->said[0] = '\0';
+	b->pause_ns = PAUSE_MIN_NS;
 	kp_counter_add(b->renewed, 1);
 	kp_log(KP_LOG_INFO, "certificate signed by the operator", kp_f_z("id", b->opts.id),
 		kp_f_int("renewed_in_s", (b->due_ns - kp_now_ns()) / KP_NS_PER_S));

@@ -4,6 +4,7 @@ as files) the test does."""
 import concurrent.futures
 import contextlib
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -228,6 +229,27 @@ def test_a_container_that_restarts(world):
     other = world.gateway(pod, None, ports=ports, ready=False)
     assert not other.lines("going on with the certificate of the last run")
     assert world.files("owner")["tls.crt"] != before["tls.crt"]
+
+
+def test_a_certificate_that_cannot_be_written(world):
+    """The operator is not asked again and again meanwhile; when there is room, the gateway goes on."""
+    operator = world.operator(*SHORT)
+    owner = world.gateway(world.pod("owner"), operator, "--own", f"{world.ns.name}/e")
+    folder = world.folder / "owner"
+    unused = folder / ("tls-b" if (folder / "tls").readlink().name == "tls-a" else "tls-a")
+    shutil.rmtree(unused)
+    unused.write_text("in the way")
+
+    def failed():
+        return owner.metric("kelpie_certificate_requests_total", result="failed")
+
+    wait_until(failed, "a renewal that fails")
+    time.sleep(3)
+    assert failed() <= 6  # 0.2 s at first, twice as long each time
+    assert serves(owner)
+    unused.unlink()
+    before = signed(owner)
+    wait_until(lambda: signed(owner) > before, "a certificate")
 
 
 def test_another_authority(world):
