@@ -4,6 +4,7 @@
 #ifndef KP_CORE_TURN_H
 #define KP_CORE_TURN_H
 
+#include "core/constraint.h"
 #include "core/ids.h"
 #include "core/sampling.h"
 #include "json/value.h"
@@ -19,19 +20,42 @@ struct kp_prompt {
 	size_t n_ids;
 };
 
-enum kp_tool_choice { KP_TOOL_CHOICE_UNSET = 0, KP_TOOL_CHOICE_NONE, KP_TOOL_CHOICE_AUTO };
+enum kp_tool_choice {
+	KP_TOOL_CHOICE_UNSET = 0, /* as AUTO */
+	KP_TOOL_CHOICE_NONE,
+	KP_TOOL_CHOICE_AUTO,
+	KP_TOOL_CHOICE_REQUIRED, /* at least one call */
+	KP_TOOL_CHOICE_NAMED     /* exactly one call, of the tool in `allowed` */
+};
+
+/* What the visible answer has to look like. */
+struct kp_output_format {
+	enum kp_constraint_kind kind; /* NONE: any text */
+	const char *param;   /* the request's parameter that says so, for errors; NULL with NONE */
+	struct kp_jv schema; /* JSON_SCHEMA: an OBJECT, TRUE or FALSE */
+	kp_str name;         /* of the schema; KP_STR_NULL: none */
+	bool strict;         /* the schema's own word */
+	kp_str text;         /* REGEX, GRAMMAR, TAG (one JSON object) */
+	const kp_str *choices; /* CHOICE */
+	size_t n_choices;
+};
 
 struct kp_chat {
 	struct kp_jv messages;  /* ARRAY of checked messages: each an object with a string role */
 	struct kp_jv tools;     /* NONE, or ARRAY of checked tools, as the client wrote them */
 	struct kp_jv documents; /* NONE, or ARRAY of objects */
 	struct kp_jv kwargs;    /* NONE, or OBJECT: chat_template_kwargs */
-	enum kp_tool_choice tool_choice; /* NONE: the model is told of no tools */
+	enum kp_tool_choice tool_choice; /* NONE: the model is told of no tools; of the others none
+					    is given without tools */
 	kp_str reasoning_effort;         /* KP_STR_NULL: not given */
 	kp_str template_source;          /* of the request's own, KP_STR_NULL: the model's */
 	bool add_generation_prompt, has_generation_prompt; /* has: the client says which */
 	bool continue_final_message;
 	bool one_call; /* parallel_tool_calls: false */
+	/* Of `tools` only these may be called (tool_choice by name, allowed_tools), though the
+	   model is told of all; NULL: all. Each is one of `tools`, none twice. */
+	const kp_str *allowed;
+	size_t n_allowed;
 };
 
 struct kp_turn {
@@ -50,6 +74,7 @@ struct kp_turn {
 	bool add_special_tokens; /* of text prompts */
 
 	struct kp_sampling sampling;
+	struct kp_output_format format;
 	bool stream, include_usage;
 	bool return_token_strs, explain; /* tokenize */
 	bool want_logprobs;              /* sampling.logprobs alternatives are shown too */

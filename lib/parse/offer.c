@@ -24,6 +24,7 @@ int kp_tool_offer_create(struct kp_arena *a, const struct kp_jv *tools, struct k
 		kp_str name = kp_jv_str(tool, KP_S("name"));
 		if (name.n) {
 			list[n].name = name;
+			list[n].strict = kp_jv_is(kp_jv_get(tool, KP_S("strict")), KP_JSON_TRUE);
 			list[n++].parameters = kp_jv_is(schema, KP_JSON_OBJECT) ? schema : NULL;
 		}
 	}

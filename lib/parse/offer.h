@@ -7,6 +7,7 @@
 struct kp_offered_tool {
 	kp_str name;
 	const struct kp_jv *parameters; /* the schema, or NULL */
+	bool strict;                    /* the client wants calls to keep to it */
 };
 struct kp_tool_offer {
 	const struct kp_offered_tool *tools;

@@ -84,9 +84,8 @@ int kp_chat_settle(struct kp_turn *turn, struct kp_err *err)
 	if (c->messages.n == 0) {
 		return kp_err_param(err, "messages", "`messages`: missing");
 	}
-	if (c->tool_choice == KP_TOOL_CHOICE_AUTO && c->tools.n == 0) {
-		return kp_err_param(
-			err, "tool_choice", "`tool_choice`: only `none` goes without `tools`");
+	if (kp_tool_choice_settle(c, err)) {
+		return -1;
 	}
 	if (c->continue_final_message) {
 		if (c->has_generation_prompt && c->add_generation_prompt) {

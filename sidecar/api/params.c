@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "prompt/chat.h"
 #include "prompt/messages.h"
+#include "sidecar/api/format.h"
 #include "sidecar/api/prompts.h"
 
 #include <stdio.h>
@@ -423,19 +424,9 @@ static int read_modalities(struct reader *r, struct kp_err *err)
 	return more;
 }
 
-/* {"type": "text"} asks for what is done anyway. */
-static int read_response_format(struct reader *r, struct kp_err *err)
+static int read_format(struct reader *r, struct kp_err *err)
 {
-	struct kp_jv v;
-	if (kp_jv_read(&r->j, KP_MAX_VALUES, &v, err)) {
-		return -1;
-	}
-	if (kp_str_eq(kp_jv_str(&v, KP_S("type")), KP_S("text"))) {
-		return 0;
-	}
-	kp_json_fail(&r->j, err, "structured output is not supported yet");
-	err->reason = "unsupported_parameter";
-	return -1;
+	return kp_format_read(&r->j, r->name, r->t, err);
 }
 
 static int read_cache_salt(struct reader *r, struct kp_err *err)
@@ -490,6 +481,15 @@ static const struct param table[] = {
 	{ "tools", CHAT, read_chat, NULL },
 	{ "tool_choice", CHAT, read_chat, NULL },
 	{ "parallel_tool_calls", CHAT, read_parallel, NULL },
+	{ "response_format", BOTH, read_format, NULL },
+	{ "structured_outputs", BOTH, read_format, NULL },
+	{ "guided_json", BOTH, read_format, NULL },
+	{ "guided_regex", BOTH, read_format, NULL },
+	{ "guided_choice", BOTH, read_format, NULL },
+	{ "guided_grammar", BOTH, read_format, NULL },
+	{ "json_schema", COMPLETION, read_format, NULL },
+	{ "regex", BOTH, read_format, NULL },
+	{ "ebnf", BOTH, read_format, NULL },
 	{ "reasoning_effort", CHAT, read_chat, NULL },
 	{ "chat_template", CHAT, read_chat, NULL },
 	{ "add_special_tokens", BOTH, read_add_special, NULL },
@@ -510,12 +510,6 @@ static const struct param table[] = {
 	/* Known, not served yet. */
 	{ "functions", CHAT, NULL, "deprecated: use `tools`" },
 	{ "function_call", CHAT, NULL, "deprecated: use `tool_choice`" },
-	{ "response_format", BOTH, read_response_format, NULL },
-	{ "guided_json", BOTH, NULL, "structured output is not supported yet" },
-	{ "guided_regex", BOTH, NULL, "structured output is not supported yet" },
-	{ "guided_grammar", BOTH, NULL, "structured output is not supported yet" },
-	{ "guided_choice", BOTH, NULL, "structured output is not supported yet" },
-	{ "structured_outputs", BOTH, NULL, "structured output is not supported yet" },
 	{ "audio", CHAT, NULL, "audio output is not supported" },
 	{ "prediction", CHAT, NULL, "predicted output is not supported" },
 	{ "web_search_options", CHAT, NULL, "web search is not supported" },
@@ -524,6 +518,8 @@ static const struct param table[] = {
 	{ "verbosity", CHAT, NULL, "not supported" },
 	{ "prompt_logprobs", BOTH, NULL, "log-probabilities of the prompt are not supported yet" },
 	{ "truncate_prompt_tokens", BOTH, NULL, "prompts are never truncated" },
+	{ "guided_decoding_backend", BOTH, NULL, "the engine chooses it" },
+	{ "guided_whitespace_pattern", BOTH, NULL, "not supported" },
 	{ "length_penalty", BOTH, NULL, "beam search is not supported" },
 	{ "bad_words", BOTH, NULL, "not supported" },
 	{ "allowed_token_ids", BOTH, NULL, "not supported" },
@@ -578,6 +574,10 @@ static int settle_chat(struct reader *r, struct kp_err *err)
 	struct kp_turn *t = r->t;
 	if (kp_chat_settle(t, err)) {
 		return -1;
+	}
+	if (t->format.kind && t->chat.tool_choice >= KP_TOOL_CHOICE_REQUIRED) {
+		return kp_err_param(err, t->format.param,
+			"`%s`: `tool_choice` already asks for a tool call", t->format.param);
 	}
 	if (r->has_top_logprobs && r->top_logprobs > 0 && !r->logprobs_flag) {
 		return kp_err_param(err, "top_logprobs", "`top_logprobs`: needs `logprobs`: true");

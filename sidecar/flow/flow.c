@@ -15,8 +15,9 @@ const struct kp_stage kp_generate_stages[] = {
 	{ "resolve",
 		kp_stage_resolve },    /* model -> pool -> revision: template, tokenizer, engines */
 	{ "prompt", kp_stage_prompt }, /* render, tokenize */
-	{ "fit", kp_stage_fit },       /* context length, id range, stop strings */
-	{ "start", kp_stage_start },   /* pick an endpoint, start the choices; then output.c */
+	{ "constrain", kp_stage_constrain }, /* what the output has to look like */
+	{ "fit", kp_stage_fit },             /* context length, id range, stop strings */
+	{ "start", kp_stage_start }, /* pick an endpoint, start the choices; then output.c */
 	{ NULL, NULL },
 };
 

@@ -141,8 +141,9 @@ extern const struct kp_stage kp_generate_stages[];
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
-enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);    /* context length, ids */
-enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);  /* pick, start */
+enum kp_step kp_stage_constrain(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);   /* context length, ids */
+enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err); /* pick, start */
 /* Runs fn here, or on a worker when the request is long enough to hold the loop. fn touches only
    the flow's own memory and what is immutable. */
 enum kp_step kp_flow_work(struct kp_flow *f,

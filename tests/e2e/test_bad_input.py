@@ -213,11 +213,7 @@ def test_every_parameter_of_openai(gateway, path):
 
 def test_parameters_of_engines_that_are_not_served(gateway):
     for name, value in {
-        "guided_json": {},
-        "guided_regex": "a",
-        "guided_grammar": "a",
-        "guided_choice": ["a"],
-        "structured_outputs": {},
+        "guided_whitespace_pattern": " ",
         "chat_template": "{{ x }}",
         "prompt_logprobs": 1,
         "truncate_prompt_tokens": 5,

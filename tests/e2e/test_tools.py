@@ -146,8 +146,8 @@ def test_what_is_wrong_is_named(client):
     refused("messages[1].tool_calls[1].function.arguments", messages=wrong)
     refused("tools[1].function.name", tools=[WEATHER, {"type": "function", "function": {}}])
     refused("tool_choice", "unsupported_parameter", tools=TOOLS, tool_choice="required")
-    named = {"type": "function", "function": {"name": "ping"}}
-    refused("tool_choice", "unsupported_parameter", tools=TOOLS, tool_choice=named)
+    named = {"type": "function", "function": {"name": "none of them"}}
+    refused("tool_choice", tools=TOOLS, tool_choice=named)
     refused("tool_choice", tool_choice="auto")
     refused("reasoning_effort", "unsupported_parameter", reasoning_effort="low")
     refused("chat_template", "unsupported_parameter", extra_body={"chat_template": "x"})

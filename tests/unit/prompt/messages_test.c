@@ -226,27 +226,60 @@ static void test_tools(void **state)
 	}
 }
 
+#define ALLOWED(mode, tools) \
+	"{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"" mode "\",\"tools\":" tools "}}"
+#define FUNCTION(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+
 static void test_tool_choice(void **state)
 {
 	(void)state;
 	static const struct {
 		const char *json;
-		int r;
+		int r, settles;
 		enum kp_tool_choice choice;
-	} cases[] = { { "\"none\"", 0, KP_TOOL_CHOICE_NONE },
-		{ "\"auto\"", 0, KP_TOOL_CHOICE_AUTO }, { "\"required\"", -1, 0 },
-		{ "\"never\"", -1, 0 }, { "5", -1, 0 }, { "{}", -1, 0 },
-		{ "{\"type\":\"auto\"}", -1, 0 },
-		{ "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}", -1, 0 },
-		{ "{\"type\":\"allowed_tools\"}", -1, 0 } };
+		const char *allowed; /* each with a blank behind it */
+	} cases[] = {
+		{ "\"none\"", 0, 0, KP_TOOL_CHOICE_NONE, "" },
+		{ "\"auto\"", 0, 0, KP_TOOL_CHOICE_AUTO, "" },
+		{ "\"required\"", 0, 0, KP_TOOL_CHOICE_REQUIRED, "" },
+		{ FUNCTION("f"), 0, 0, KP_TOOL_CHOICE_NAMED, "f " },
+		{ FUNCTION("h"), 0, -1, KP_TOOL_CHOICE_NAMED, "h " },
+		{ ALLOWED("auto", "[" FUNCTION("g") "]"), 0, 0, KP_TOOL_CHOICE_AUTO, "g " },
+		{ ALLOWED("required", "[" FUNCTION("g") "," FUNCTION("f") "," FUNCTION("g") "]"), 0,
+			0, KP_TOOL_CHOICE_REQUIRED, "g f " },
+		{ ALLOWED("auto", "[" FUNCTION("h") "]"), 0, -1, KP_TOOL_CHOICE_AUTO, "h " },
+		{ ALLOWED("maybe", "[" FUNCTION("g") "]"), -1, 0, 0, "" },
+		{ ALLOWED("auto", "[]"), -1, 0, 0, "" },
+		{ ALLOWED("auto", "[5]"), -1, 0, 0, "" },
+		{ "\"never\"", -1, 0, 0, "" },
+		{ "5", -1, 0, 0, "" },
+		{ "{}", -1, 0, 0, "" },
+		{ "{\"type\":\"auto\"}", -1, 0, 0, "" },
+		{ "{\"type\":\"custom\",\"custom\":{\"name\":\"f\"}}", -1, 0, 0, "" },
+		{ "{\"type\":\"function\"}", -1, 0, 0, "" },
+		{ "{\"type\":\"allowed_tools\"}", -1, 0, 0, "" },
+	};
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
 	for (size_t i = 0; i < KP_LEN(cases); i++) {
 		struct kp_turn t = { .arena = a };
 		struct kp_err err = KP_ERR_INIT;
 		struct kp_json j;
+		KP_AUTO(buf) struct kp_buf allowed;
+		kp_buf_init(&allowed, 256);
+		assert_int_equal(read_tools(&t, "[" FUNCTION("f") "," FUNCTION("g") "]", &err), 0);
+		t.arena = a;
 		kp_json_init(&j, kp_str_c(cases[i].json), a);
 		assert_int_equal(kp_tool_choice_read(&j, &t, &err), cases[i].r);
+		if (cases[i].r) {
+			continue;
+		}
+		for (size_t k = 0; k < t.chat.n_allowed; k++) {
+			kp_buf_add(&allowed, t.chat.allowed[k]);
+			kp_buf_addc(&allowed, ' ');
+		}
 		assert_int_equal(t.chat.tool_choice, cases[i].choice);
+		assert_str(kp_buf_str(&allowed), kp_str_c(cases[i].allowed));
+		assert_int_equal(kp_tool_choice_settle(&t.chat, &err), cases[i].settles);
 	}
 }
 

@@ -16,8 +16,13 @@ static struct kp_turn read_turn(
 	return t;
 }
 
-#define CHAT(rest) "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]" rest "}"
-#define TOOL       "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"
+#define CHAT(rest)   "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]" rest "}"
+#define TOOL         "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"
+#define NAMED(name)  "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+#define JSON_OBJECT  "\"response_format\":{\"type\":\"json_object\"}"
+#define SCHEMA(rest) "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{" rest "}}"
+#define BAD_TYPE \
+	"`response_format`: `type` must be `text`, `json_object`, `json_schema` or `structural_tag`"
 #define COMP(rest) "{\"model\":\"m\",\"prompt\":\"hi\"" rest "}"
 
 static void test_chat_defaults_and_values(void **state)
@@ -114,9 +119,16 @@ static const struct {
 		"`chat_template_kwargs`: expected an object, got an array" },
 	{ KP_TURN_CHAT, CHAT(",\"tools\":[{}]"), "tools[0].type", NULL,
 		"`tools[0].type`: missing" },
-	{ KP_TURN_CHAT, CHAT(",\"tool_choice\":\"required\"," TOOL), "tool_choice",
-		"unsupported_parameter",
-		"`tool_choice`: `required` is not supported yet, only `none` and `auto`" },
+	{ KP_TURN_CHAT, CHAT(",\"tool_choice\":\"required\""), "tool_choice", NULL,
+		"`tool_choice`: only `none` goes without `tools`" },
+	{ KP_TURN_CHAT, CHAT(",\"tool_choice\":" NAMED("g") "," TOOL), "tool_choice", NULL,
+		"`tool_choice`: `g` is none of `tools`" },
+	{ KP_TURN_CHAT, CHAT(",\"tool_choice\":{\"type\":\"custom\"}," TOOL), "tool_choice",
+		"unsupported_parameter", "`tool_choice`: `custom` is not supported" },
+	/* SO-08 */
+	{ KP_TURN_CHAT, CHAT(",\"tool_choice\":\"required\"," TOOL "," JSON_OBJECT),
+		"response_format", NULL,
+		"`response_format`: `tool_choice` already asks for a tool call" },
 	{ KP_TURN_CHAT, CHAT(",\"tool_choice\":\"auto\""), "tool_choice", NULL,
 		"`tool_choice`: only `none` goes without `tools`" },
 	{ KP_TURN_CHAT, CHAT(",\"parallel_tool_calls\":0"), "parallel_tool_calls", NULL,
@@ -127,9 +139,38 @@ static const struct {
 		"`documents[1]`: expected an object" },
 	{ KP_TURN_CHAT, CHAT(",\"chat_template\":5"), "chat_template", NULL,
 		"`chat_template`: expected a string, got a number" },
-	{ KP_TURN_CHAT, CHAT(",\"response_format\":{\"type\":\"json_object\"}"), "response_format",
-		"unsupported_parameter",
-		"`response_format`: structured output is not supported yet" },
+	{ KP_TURN_CHAT, CHAT(",\"response_format\":5"), "response_format", NULL, BAD_TYPE },
+	{ KP_TURN_CHAT, CHAT(",\"response_format\":{\"type\":\"xml\"}"), "response_format", NULL,
+		BAD_TYPE },
+	{ KP_TURN_CHAT, CHAT(",\"response_format\":{\"type\":\"json_schema\"}"), "response_format",
+		NULL, "`response_format`: `json_schema` must be an object" },
+	{ KP_TURN_CHAT, CHAT("," SCHEMA("\"name\":\"a b\"")), "response_format", NULL,
+		"`response_format`: `json_schema.name` must have 1 to 64 letters, digits, `_` and `-`" },
+	{ KP_TURN_CHAT, CHAT("," SCHEMA("\"name\":\"a\"")), "response_format", NULL,
+		"`response_format`: `json_schema.schema` is missing" },
+	{ KP_TURN_CHAT, CHAT("," SCHEMA("\"name\":\"a\",\"schema\":null")), "response_format", NULL,
+		"`response_format`: expected a JSON schema, got null" },
+	{ KP_TURN_CHAT, CHAT("," SCHEMA("\"name\":\"a\",\"schema\":{},\"strict\":1")),
+		"response_format", NULL,
+		"`response_format`: `json_schema.strict` must be a boolean" },
+	{ KP_TURN_CHAT, CHAT("," JSON_OBJECT ",\"guided_regex\":\"a\""), "guided_regex", NULL,
+		"`guided_regex`: `response_format` already says what the output looks like" },
+	{ KP_TURN_CHAT, CHAT(",\"guided_json\":\"{\""), "guided_json", NULL,
+		"`guided_json`: the text is no JSON: parse JSON: the text ends, expected a member name in quotes, at byte 1" },
+	{ KP_TURN_CHAT, CHAT(",\"guided_choice\":[]"), "guided_choice", NULL,
+		"`guided_choice`: expected a list of 1 to 1024 strings" },
+	{ KP_TURN_CHAT, CHAT(",\"guided_choice\":[\"a\",\"\"]"), "guided_choice", NULL,
+		"`guided_choice`: [1] must be a string that is not empty and has no NUL, of 1048576 bytes together" },
+	{ KP_TURN_CHAT, CHAT(",\"regex\":\"\""), "regex", NULL,
+		"`regex`: must have 1 to 1048576 bytes and no NUL" },
+	{ KP_TURN_CHAT, CHAT(",\"structured_outputs\":{\"regex\":\"a\",\"choice\":[\"a\"]}"),
+		"structured_outputs", NULL,
+		"`structured_outputs`: more than one kind of output is asked for" },
+	{ KP_TURN_CHAT, CHAT(",\"structured_outputs\":{\"whitespace_pattern\":\" \"}"),
+		"structured_outputs", "unsupported_parameter",
+		"`structured_outputs`: only `json`, `regex`, `choice`, `grammar`, `json_object` and `structural_tag` are supported in it" },
+	{ KP_TURN_CHAT, CHAT(",\"json_schema\":\"{}\""), "json_schema", "unknown_parameter",
+		"`json_schema`: unknown parameter" },
 	{ KP_TURN_CHAT, CHAT(",\"frobnicate\":1"), "frobnicate", "unknown_parameter",
 		"`frobnicate`: unknown parameter" },
 	{ KP_TURN_CHAT, CHAT(",\"prompt\":\"x\""), "prompt", "unknown_parameter",
@@ -219,6 +260,73 @@ static void test_refusals(void **state)
 	}
 }
 
+/* What is asked of the output's form, under each of its names. */
+static void test_formats(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *body;
+		enum kp_constraint_kind kind;
+		const char *param, *text; /* text: of the schema, when it is one */
+	} cases[] = {
+		{ JSON_OBJECT, KP_CONSTRAINT_JSON_OBJECT, "response_format", "" },
+		{ SCHEMA("\"name\":\"a-1_B\",\"strict\":true,\"schema\":{\"type\":\"object\"}"),
+			KP_CONSTRAINT_JSON_SCHEMA, "response_format", "{\"type\":\"object\"}" },
+		{ "\"response_format\":{\"type\":\"structural_tag\",\"format\":{\"type\":\"any_text\"}}",
+			KP_CONSTRAINT_TAG, "response_format",
+			"{\"type\":\"structural_tag\",\"format\":{\"type\":\"any_text\"}}" },
+		{ "\"guided_json\":{\"a\":1}", KP_CONSTRAINT_JSON_SCHEMA, "guided_json",
+			"{\"a\":1}" },
+		{ "\"guided_json\":\"{\\\"a\\\":1}\"", KP_CONSTRAINT_JSON_SCHEMA, "guided_json",
+			"{\"a\":1}" },
+		{ "\"guided_regex\":\"a+\"", KP_CONSTRAINT_REGEX, "guided_regex", "a+" },
+		{ "\"guided_grammar\":\"root ::= x\"", KP_CONSTRAINT_GRAMMAR, "guided_grammar",
+			"root ::= x" },
+		{ "\"guided_choice\":[\"yes\",\"no\"]", KP_CONSTRAINT_CHOICE, "guided_choice",
+			"yes no " },
+		{ "\"ebnf\":\"root ::= x\"", KP_CONSTRAINT_GRAMMAR, "ebnf", "root ::= x" },
+		{ "\"regex\":\"a\"", KP_CONSTRAINT_REGEX, "regex", "a" },
+		{ "\"structured_outputs\":{\"json\":{},\"regex\":null,\"disable_any_whitespace\":false}",
+			KP_CONSTRAINT_JSON_SCHEMA, "structured_outputs", "{}" },
+		{ "\"structured_outputs\":{\"choice\":[\"a\"]}", KP_CONSTRAINT_CHOICE,
+			"structured_outputs", "a " },
+		{ "\"structured_outputs\":{\"json_object\":true}", KP_CONSTRAINT_JSON_OBJECT,
+			"structured_outputs", "" },
+		{ "\"structured_outputs\":{\"structural_tag\":\"{}\"}", KP_CONSTRAINT_TAG,
+			"structured_outputs", "{}" },
+		{ "\"structured_outputs\":{\"json_object\":false}", 0, NULL, "" },
+		{ "\"structured_outputs\":{}", 0, NULL, "" },
+		{ "\"response_format\":{\"type\":\"text\"},\"regex\":\"a\"", KP_CONSTRAINT_REGEX,
+			"regex", "a" },
+	};
+	for (size_t i = 0; i < KP_LEN(cases); i++) {
+		KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 24);
+		KP_AUTO(buf) struct kp_buf text;
+		struct kp_err err = KP_ERR_INIT;
+		int r;
+		char body[512];
+		snprintf(body, sizeof(body), CHAT(",%s"), cases[i].body);
+		const struct kp_turn t = read_turn(a, KP_TURN_CHAT, body, &r, &err);
+		kp_buf_init(&text, 1 << 16);
+		if (t.format.kind == KP_CONSTRAINT_JSON_SCHEMA) {
+			kp_jv_write(&t.format.schema, &text);
+		}
+		kp_buf_add(&text, t.format.text);
+		for (size_t k = 0; k < t.format.n_choices; k++) {
+			kp_buf_add(&text, t.format.choices[k]);
+			kp_buf_addc(&text, ' ');
+		}
+		kp_buf_addc(&text, '\0');
+		assert_int_equal(r, 0);
+		assert_int_equal(t.format.kind, cases[i].kind);
+		assert_string_equal(text.p, cases[i].text);
+		if (cases[i].param) {
+			assert_string_equal(t.format.param, cases[i].param);
+		}
+		assert_int_equal(t.format.strict, i == 1);
+	}
+}
+
 /* null means "not given" for every optional parameter, also for those that are refused otherwise.
  */
 static void test_null_is_not_given(void **state)
@@ -247,6 +355,7 @@ int main(void)
 		cmocka_unit_test(test_chat_defaults_and_values),
 		cmocka_unit_test(test_completion_prompts),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_null_is_not_given),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
