@@ -311,11 +311,12 @@ static void refuse(struct kp_stream *s, int status, struct kp_header extra, kp_s
 }
 
 /* The server itself refuses a request: as a status to who speaks gRPC. */
-static bool refuse_http(struct kp_stream *s, int status, const char *text)
+static bool refuse_http(
+	struct kp_stream *s, const struct kp_http_request *r, int status, const char *text)
 {
-	kp_str type = kp_header_get(s->req.headers, s->req.n_headers, KP_S("content-type"));
+	kp_str type = kp_header_get(r->headers, r->n_headers, KP_S("content-type"));
 	/* Of a head that is too large nothing was kept. */
-	if (s->req.version != 20 || (status != 431 && !kp_grpc_is_content_type(type))) {
+	if (r->version != 20 || (status != 431 && !kp_grpc_is_content_type(type))) {
 		return false;
 	}
 	struct kp_err err;
@@ -426,7 +427,7 @@ struct kp_grpc_server *kp_grpc_server_create(struct kp_loop *loop,
 		l.http.idle_timeout_ns ? l.http.idle_timeout_ns : 3600 * KP_NS_PER_S;
 	s->http = kp_http_server_create(
 		loop, &l.http, tls, &(struct kp_http_handler){ on_request, s });
-	s->http->refuse = refuse_http;
+	kp_http_server_on_refusal(s->http, refuse_http);
 	return s;
 }
 

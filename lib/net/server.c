@@ -427,6 +427,13 @@ void kp_http_server_on_tls_failure(struct kp_http_server *s,
 	s->tls_failed_ctx = ctx;
 }
 
+void kp_http_server_on_refusal(struct kp_http_server *s,
+	bool (*refuse)(
+		struct kp_stream *s, const struct kp_http_request *r, int status, const char *text))
+{
+	s->refuse = refuse;
+}
+
 kp_str kp_http_server_date(struct kp_http_server *s)
 {
 	int64_t now = kp_loop_now(s->loop);

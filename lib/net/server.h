@@ -69,6 +69,11 @@ void kp_http_server_on_tls_failure(struct kp_http_server *s,
 	void (*failed)(void *ctx, kp_str peer, const struct kp_err *why), void *ctx);
 /* Stops accepting, closes idle connections, tells the others (Connection: close, GOAWAY) and lets their streams finish. */
 void kp_http_server_drain(struct kp_http_server *s);
+/* What the server itself refuses, before or while the body arrives (408, 413, 431, ...), may be answered in another form than OpenAI's: by kp_stream_reply, and true.
+   Of a head that is malformed or too large the path is not known (empty). */
+void kp_http_server_on_refusal(struct kp_http_server *s,
+	bool (*refuse)(struct kp_stream *s, const struct kp_http_request *r, int status,
+		const char *text));
 /* What this server did so far; relaxed atomics, any thread may read while the server lives. */
 enum kp_http_refused {
 	KP_HTTP_REFUSED_MALFORMED = 0, /* 400, 417, 501, 505 */

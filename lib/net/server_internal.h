@@ -114,7 +114,8 @@ struct kp_http_server {
 	void (*tls_failed)(void *ctx, kp_str peer, const struct kp_err *why); /* or NULL */
 	void *tls_failed_ctx;
 	/* NULL, or the chance to answer in another form what the server itself refuses; false: not taken. */
-	bool (*refuse)(struct kp_stream *s, int status, const char *text);
+	bool (*refuse)(
+		struct kp_stream *s, const struct kp_http_request *r, int status, const char *text);
 	struct kp_list conns, listeners;
 	size_t n_conns, n_unfreed, n_listeners;
 	int reserve_fd; /* given up for a moment when descriptors run out */

@@ -144,7 +144,7 @@ void kp_stream_refuse(struct kp_stream *s, int status, const char *text, enum kp
 		kp_stream_abort(s);
 		return;
 	}
-	if (hc->server->refuse && hc->server->refuse(s, status, text)) {
+	if (hc->server->refuse && hc->server->refuse(s, &s->req, status, text)) {
 		return;
 	}
 	char body[256];
