@@ -40,6 +40,9 @@ struct kp_output_format {
 	size_t n_choices;
 };
 
+/* What a request says of thinking, for templates that have a switch for it. */
+enum kp_thinking_mode { KP_THINKING_UNSET = 0, KP_THINKING_ON, KP_THINKING_OFF };
+
 struct kp_chat {
 	struct kp_jv messages;  /* ARRAY of checked messages: each an object with a string role */
 	struct kp_jv tools;     /* NONE, or ARRAY of checked tools, as the client wrote them */
@@ -48,7 +51,10 @@ struct kp_chat {
 	enum kp_tool_choice tool_choice; /* NONE: the model is told of no tools; of the others none
 					    is given without tools */
 	kp_str reasoning_effort;         /* KP_STR_NULL: not given */
-	kp_str template_source;          /* of the request's own, KP_STR_NULL: the model's */
+	bool effort_is_a_wish;           /* templates that do not know it do without */
+	enum kp_thinking_mode thinking;
+	uint32_t thinking_budget; /* tokens, 0: not given */
+	kp_str template_source;   /* of the request's own, KP_STR_NULL: the model's */
 	bool add_generation_prompt, has_generation_prompt; /* has: the client says which */
 	bool continue_final_message;
 	bool one_call; /* parallel_tool_calls: false */
@@ -62,6 +68,7 @@ struct kp_turn {
 	struct kp_arena *arena;
 	enum kp_turn_kind kind;
 	kp_str id;         /* "chatcmpl-..." */
+	kp_str request_id; /* the client's x-request-id, or one of ours: for headers, errors, the log */
 	kp_str model;      /* as the client wrote it */
 	kp_str tenant;     /* "" until authentication exists */
 	kp_str cache_salt; /* only requests with the same one share the prompt cache; "" */

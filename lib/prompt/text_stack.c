@@ -327,7 +327,8 @@ static int choose(const struct kp_text_stack *s, const struct kp_turn *turn, boo
 
 static int check_effort(const struct kp_template *t, const struct kp_chat *chat, struct kp_err *err)
 {
-	if (!chat->reasoning_effort.p || kp_template_mentions(t, KP_S("reasoning_effort"))) {
+	if (!chat->reasoning_effort.p || chat->effort_is_a_wish ||
+		kp_template_mentions(t, KP_S("reasoning_effort"))) {
 		return 0;
 	}
 	kp_err_param(err, "reasoning_effort",
@@ -336,19 +337,45 @@ static int check_effort(const struct kp_template *t, const struct kp_chat *chat,
 	return -1;
 }
 
+enum { N_THINKING = 3 };
+
+/* `thinking` of Anthropic's API, for the switches that templates have, unless the request sets them itself. */
+static size_t thinking_vars(const struct kp_template *t, const struct kp_chat *chat,
+	struct kp_jv values[N_THINKING], struct kp_template_var *vars, struct kp_arena *a)
+{
+	static const char *const names[N_THINKING] = { "enable_thinking", "thinking",
+		"thinking_budget" };
+	enum kp_json_type on = chat->thinking == KP_THINKING_ON ? KP_JSON_TRUE : KP_JSON_FALSE;
+	size_t n = 0;
+	for (size_t i = 0; i < N_THINKING && chat->thinking; i++) {
+		bool is_budget = i == N_THINKING - 1;
+		kp_str name = kp_str_c(names[i]);
+		if (!kp_template_mentions(t, name) || kp_jv_get(&chat->kwargs, name) ||
+			(is_budget && !chat->thinking_budget)) {
+			continue;
+		}
+		values[i].type = is_budget ? KP_JSON_NUMBER : on;
+		if (is_budget) {
+			values[i].s = kp_arena_printf(a, "%u", chat->thinking_budget);
+		}
+		vars[n++] = (struct kp_template_var){ name, &values[i], KP_ORIGIN_CLIENT };
+	}
+	return n;
+}
+
 /* The variables transformers passes, then the request's own. */
-static int template_vars(const struct kp_text_stack *s, const struct kp_turn *turn,
-	const struct kp_jv *messages, const struct kp_jv *tools, struct kp_template_opts *opts,
-	struct kp_err *err)
+static int template_vars(const struct kp_text_stack *s, const struct kp_template *t,
+	const struct kp_turn *turn, const struct kp_jv *messages, const struct kp_jv *tools,
+	struct kp_template_opts *opts, struct kp_err *err)
 {
 	static const struct kp_jv none = { .type = KP_JSON_NULL }, yes = { .type = KP_JSON_TRUE },
 				  no = { .type = KP_JSON_FALSE };
 	const struct kp_chat *chat = &turn->chat;
-	enum { MAX_FIXED = 5 + N_SPECIAL };
+	enum { N_TEXTS = N_SPECIAL + 1 + N_THINKING, MAX_FIXED = 4 + N_TEXTS };
 	size_t n = 0, n_kwargs = chat->kwargs.type == KP_JSON_OBJECT ? chat->kwargs.n : 0;
 	struct kp_template_var *vars =
 		kp_arena_alloc(turn->arena, (MAX_FIXED + n_kwargs) * sizeof(*vars));
-	struct kp_jv *texts = kp_arena_calloc(turn->arena, N_SPECIAL + 1, sizeof(*texts));
+	struct kp_jv *texts = kp_arena_calloc(turn->arena, N_TEXTS, sizeof(*texts));
 	if (!vars || !texts) {
 		return kp_arena_full(err, "template variables");
 	}
@@ -366,6 +393,7 @@ static int template_vars(const struct kp_text_stack *s, const struct kp_turn *tu
 		vars[n++] = (struct kp_template_var){ KP_S("reasoning_effort"), &texts[N_SPECIAL],
 			KP_ORIGIN_CLIENT };
 	}
+	n += thinking_vars(t, chat, &texts[N_SPECIAL + 1], &vars[n], turn->arena);
 	for (size_t i = 0; i < n_kwargs; i++) {
 		vars[n++] = (struct kp_template_var){ chat->kwargs.members[i].key,
 			&chat->kwargs.members[i].value, KP_ORIGIN_CLIENT };
@@ -392,8 +420,8 @@ int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *tu
 		(has_tools && kp_template_adapt_tools(
 				      &t.shape, &chat->tools, turn->arena, &tools, err)) ||
 		(prefill && kp_template_prefill_mark(&messages, turn->arena, &marked, err)) ||
-		template_vars(s, turn, prefill ? &marked : &messages, has_tools ? &tools : NULL,
-			&opts, err) ||
+		template_vars(s, t.chat, turn, prefill ? &marked : &messages,
+			has_tools ? &tools : NULL, &opts, err) ||
 		kp_template_render(t.chat, &opts, turn->arena, &text, err)) {
 		return -1;
 	}
