@@ -51,6 +51,7 @@ int kp_gwloop_create(
 		.max_connections = max_connections(g, false) };
 	const struct kp_http_handler handler = { kp_api_request, l };
 	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
+	kp_http_server_on_refusal(l->server, kp_api_refuse);
 	if (g->config.peer_listen) {
 		l->peer = kp_peer_server_create(l, l->peer_tls.server, max_connections(g, true));
 	}

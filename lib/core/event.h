@@ -8,7 +8,7 @@
 
 enum kp_event_kind {
 	KP_EV_NONE = 0,
-	KP_EV_ROLE, /* a choice begins */
+	KP_EV_ROLE, /* a choice begins; usage: of its prompt */
 	KP_EV_TEXT, /* visible text */
 	KP_EV_REASONING,
 	KP_EV_TOOL_START,
@@ -49,7 +49,7 @@ struct kp_event {
 			const struct kp_event_logprob *items;
 			size_t n;
 		} logprobs;
-		struct kp_usage usage;
+		struct kp_usage usage; /* USAGE, ROLE */
 		struct {
 			enum kp_finish reason;
 			bool tool_calls;

@@ -184,7 +184,7 @@ static void streamed_close(void *state)
 }
 
 const struct kp_encoder kp_chat_streamed = { "text/event-stream", true, streamed_open,
-	streamed_event, streamed_end, streamed_close };
+	streamed_event, streamed_end, streamed_close, ": keep-alive\n\n" };
 
 /* --- whole --- */
 
@@ -251,4 +251,4 @@ static void whole_close(void *state)
 }
 
 const struct kp_encoder kp_chat_whole = { "application/json", false, whole_open, whole_event,
-	whole_end, whole_close };
+	whole_end, whole_close, NULL };

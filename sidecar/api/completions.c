@@ -209,7 +209,7 @@ static void streamed_end(void *state, struct kp_buf *out)
 }
 
 const struct kp_encoder kp_completions_streamed = { "text/event-stream", true, streamed_open,
-	streamed_event, streamed_end, close_state };
+	streamed_event, streamed_end, close_state, ": keep-alive\n\n" };
 
 /* --- whole --- */
 
@@ -253,4 +253,4 @@ static void whole_end(void *state, struct kp_buf *out)
 }
 
 const struct kp_encoder kp_completions_whole = { "application/json", false, whole_open, whole_event,
-	whole_end, close_state };
+	whole_end, close_state, NULL };

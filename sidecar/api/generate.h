@@ -7,6 +7,8 @@
 extern const struct kp_encoder kp_chat_streamed, kp_chat_whole;               /* chat.c */
 extern const struct kp_encoder kp_completions_streamed, kp_completions_whole; /* completions.c */
 
+extern const struct kp_encoder kp_messages_streamed, kp_messages_whole; /* messages.c */
+
 /* "prompt_tokens":..,"completion_tokens":..,... in braces. */
 void kp_put_usage(struct kp_buf *out, const struct kp_usage *u);
 /* A log-probability: -inf, which JSON cannot say, is -9999.0 as in vLLM. */

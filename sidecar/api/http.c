@@ -4,7 +4,7 @@
 #include "sidecar/api/http.h"
 
 #include "base/mem.h"
-#include "sidecar/errors.h"
+#include "base/rand.h"
 #include "sidecar/control/control.h"
 #include "sidecar/flow/flow.h"
 #include "sidecar/metrics.h"
@@ -13,6 +13,9 @@ static const struct kp_route routes[] = {
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/chat/completions"), "chat", NULL, kp_api_chat },
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/completions"), "completions", NULL,
 		kp_api_completions },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/messages"), "messages", NULL, kp_api_messages },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/messages/count_tokens"), "count_tokens", NULL,
+		kp_api_count_tokens },
 	{ KP_S_INIT("GET"), KP_S_INIT("/v1/models"), NULL, kp_api_models, NULL },
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/tokenize"), "tokenize", NULL, kp_api_tokenize },
 	{ KP_S_INIT("POST"), KP_S_INIT("/tokenize"), "tokenize", NULL, kp_api_tokenize },
@@ -24,12 +27,21 @@ static const struct kp_route routes[] = {
 };
 static const kp_str models_prefix = KP_S_INIT("/v1/models/");
 
+/* By the path alone, so that whatever goes wrong is said in it. */
+static enum kp_dialect dialect_of(kp_str path)
+{
+	kp_str messages = KP_S("/v1/messages");
+	return kp_str_starts(path, messages) && (path.n == messages.n || path.p[messages.n] == '/')
+		       ? KP_DIALECT_ANTHROPIC
+		       : KP_DIALECT_OPENAI;
+}
+
 void kp_api_json(struct kp_stream *s, const struct kp_buf *body)
 {
 	const struct kp_header header = { KP_S("content-type"), KP_S("application/json") };
 	struct kp_err err;
 	if (kp_buf_finish(body, "answer", &err)) {
-		kp_error_reply(s, &err);
+		kp_error_reply(s, KP_DIALECT_OPENAI, &err, KP_STR_NULL);
 		return;
 	}
 	kp_stream_reply(s, 200, &header, 1, kp_buf_str(body));
@@ -70,9 +82,9 @@ static void on_data(void *user, kp_str piece)
 			g->config.max_body_total);
 		err.reason = "too_many_requests";
 		c->is_refused = true;
-		kp_metrics_refused(g, c->route->api, kp_code_http(err.code));
+		kp_metrics_refused(g, c->route->api, kp_error_status(c->dialect, err.code));
 		kp_buf_fini(&c->body);
-		kp_error_reply(c->stream, &err);
+		kp_error_reply(c->stream, c->dialect, &err, c->request_id);
 	}
 }
 
@@ -85,7 +97,7 @@ static void on_end(void *user)
 	}
 	if (kp_buf_finish(&c->body, "request body", &err)) {
 		err.code = KP_TOO_LARGE;
-		kp_error_reply(c->stream, &err);
+		kp_error_reply(c->stream, c->dialect, &err, c->request_id);
 		return;
 	}
 	c->route->post(c);
@@ -138,20 +150,75 @@ static kp_str client_request_id(const struct kp_http_request *r)
 	return id.n && id.n <= 128 ? id : KP_STR_NULL;
 }
 
+/* The name of the request: Anthropic's has one in any case, made into `own`. */
+static kp_str request_id(const struct kp_http_request *r, enum kp_dialect d, char own[32])
+{
+	kp_str id = client_request_id(r);
+	if (id.n || d != KP_DIALECT_ANTHROPIC) {
+		return id;
+	}
+	memcpy(own, "req_", 4);
+	kp_random_id(own + 4, 24);
+	return kp_str_c(own);
+}
+
+static void refuse(struct kp_stream *s, const struct kp_http_request *r, enum kp_dialect d,
+	const struct kp_err *err)
+{
+	char own[32];
+	kp_str id = d == KP_DIALECT_ANTHROPIC ? request_id(r, d, own) : KP_STR_NULL;
+	kp_error_reply(s, d, err, id);
+}
+
+bool kp_api_refuse(
+	struct kp_stream *s, const struct kp_http_request *r, int status, const char *text)
+{
+	static const struct {
+		int status;
+		enum kp_code code;
+	} codes[] = { { 408, KP_DEADLINE_EXCEEDED }, { 413, KP_TOO_LARGE },
+		{ 503, KP_UNAVAILABLE } };
+	struct kp_err err;
+	char own[32];
+	struct kp_header headers[1 + KP_ID_HEADERS] = { { KP_S("content-type"),
+		KP_S("application/json") } };
+	KP_AUTO(buf) struct kp_buf out;
+	if (dialect_of(r->path) != KP_DIALECT_ANTHROPIC) {
+		return false;
+	}
+	kp_err_set(&err, KP_INVALID_ARGUMENT, "%s", text);
+	for (size_t i = 0; i < KP_LEN(codes); i++) {
+		err.code = codes[i].status == status ? codes[i].code : err.code;
+	}
+	kp_str id = request_id(r, KP_DIALECT_ANTHROPIC, own);
+	kp_buf_init(&out, 4096);
+	kp_error_write(KP_DIALECT_ANTHROPIC, &err, id, &out);
+	size_t n = 1 + kp_id_headers(KP_DIALECT_ANTHROPIC, id, &headers[1]);
+	kp_stream_reply(s, status, headers, n, kp_buf_str(&out));
+	return true;
+}
+
+/* 0, or the content type or coding of the body cannot be read. */
+static int check_content(const struct kp_http_request *r, struct kp_err *err)
+{
+	if (!is_json_type(kp_header_get(r->headers, r->n_headers, KP_S("content-type")))) {
+		return kp_err_set(
+			err, KP_UNSUPPORTED_MEDIA, "the content type must be application/json");
+	}
+	kp_str coding = kp_header_get(r->headers, r->n_headers, KP_S("content-encoding"));
+	return coding.n && !kp_str_ieq(coding, KP_S("identity"))
+		       ? kp_err_set(err, KP_UNSUPPORTED_MEDIA,
+				 "compressed request bodies are not supported")
+		       : 0;
+}
+
 static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r,
 	const struct kp_route *route)
 {
 	struct kp_err err;
-	if (!is_json_type(kp_header_get(r->headers, r->n_headers, KP_S("content-type")))) {
-		kp_err_set(&err, KP_UNSUPPORTED_MEDIA, "the content type must be application/json");
-		kp_error_reply(s, &err);
-		return;
-	}
-	kp_str coding = kp_header_get(r->headers, r->n_headers, KP_S("content-encoding"));
-	if (coding.n && !kp_str_ieq(coding, KP_S("identity"))) {
-		kp_err_set(
-			&err, KP_UNSUPPORTED_MEDIA, "compressed request bodies are not supported");
-		kp_error_reply(s, &err);
+	enum kp_dialect d = dialect_of(r->path);
+	if (check_content(r, &err)) {
+		refuse(s, r, d, &err);
 		return;
 	}
 	struct kp_gateway *g = l->gateway;
@@ -160,15 +227,16 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 		kp_err_set(&err, KP_RESOURCE_EXHAUSTED, "too many requests in flight (at most %u)",
 			g->config.max_requests);
 		err.reason = "too_many_requests";
-		kp_metrics_refused(g, route->api, kp_code_http(err.code));
-		kp_error_reply(s, &err);
+		kp_metrics_refused(g, route->api, kp_error_status(d, err.code));
+		refuse(s, r, d, &err);
 		return;
 	}
 	struct kp_api_call *c = kp_new(struct kp_api_call);
 	c->l = l;
 	c->stream = s;
 	c->route = route;
-	c->request_id = client_request_id(r);
+	c->dialect = d;
+	c->request_id = request_id(r, d, c->own_id);
 	kp_buf_init(&c->body, l->gateway->config.max_body_bytes);
 	if (r->content_length > 0) {
 		kp_buf_reserve(&c->body, KP_MIN((size_t)r->content_length, (size_t)1 << 20));
@@ -205,5 +273,5 @@ void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request
 		is_known ? "method `%" KP_FMT "` is not allowed for `%" KP_FMT "`"
 			 : "no such path: `%" KP_FMT " %" KP_FMT "`",
 		KP_ARG(kp_str_sub(r->method, 0, 32)), KP_ARG(kp_str_sub(r->path, 0, 200)));
-	kp_error_reply(s, &err);
+	refuse(s, r, dialect_of(r->path), &err);
 }

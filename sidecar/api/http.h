@@ -2,6 +2,7 @@
 #ifndef SIDECAR_API_HTTP_H
 #define SIDECAR_API_HTTP_H
 
+#include "sidecar/errors.h"
 #include "sidecar/gwloop.h"
 
 /* kp_http_handler.request; ctx is the kp_gwloop. */
@@ -14,7 +15,9 @@ struct kp_api_call {
 	struct kp_stream *stream;
 	struct kp_buf body;
 	const struct kp_route *route;
-	kp_str request_id;    /* the client's, or KP_STR_NULL */
+	enum kp_dialect dialect;
+	kp_str request_id;    /* the client's, or the dialect's own, or KP_STR_NULL */
+	char own_id[32];      /* what it points to when it is the dialect's */
 	struct kp_flow *flow; /* NULL: none */
 	size_t held;          /* bytes of the body, counted in the gateway's total */
 	bool is_refused;      /* answered while the body was arriving */
@@ -28,6 +31,10 @@ struct kp_route {
 						     which may take over c->body */
 };
 
+/* kp_http_server_on_refusal: in the path's dialect; false: OpenAI's. */
+bool kp_api_refuse(
+	struct kp_stream *s, const struct kp_http_request *r, int status, const char *text);
+
 /* Handlers. */
 void kp_api_models(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
 void kp_api_model(struct kp_gwloop *l, struct kp_stream *s,
@@ -36,6 +43,8 @@ void kp_api_livez(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http
 void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
 void kp_api_chat(struct kp_api_call *c);
 void kp_api_completions(struct kp_api_call *c);
+void kp_api_messages(struct kp_api_call *c);
+void kp_api_count_tokens(struct kp_api_call *c);
 void kp_api_tokenize(struct kp_api_call *c);
 void kp_api_detokenize(struct kp_api_call *c);
 

@@ -96,7 +96,7 @@ void kp_api_model(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http
 			KP_ARG(kp_str_sub(kp_buf_str(&name), 0, 256)));
 		err.code = KP_NOT_FOUND;
 		err.reason = "model_not_found";
-		kp_error_reply(s, &err);
+		kp_error_reply(s, KP_DIALECT_OPENAI, &err, KP_STR_NULL);
 		return;
 	}
 	put_model(&out, l->snapshot, m);

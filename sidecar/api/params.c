@@ -5,6 +5,7 @@
 #include "sidecar/api/params.h"
 
 #include "base/utf8.h"
+#include "prompt/anthropic.h"
 #include "prompt/chat.h"
 #include "prompt/messages.h"
 #include "sidecar/api/format.h"
@@ -15,14 +16,24 @@
 struct reader {
 	struct kp_json j;
 	struct kp_turn *t;
+	enum kp_params_api api;
 	kp_str name; /* of the parameter being read */
+	struct kp_anthropic anthropic;
 	bool has_prompt, has_model, has_top_logprobs, has_stream_options, has_best_of;
 	bool has_max_completion_tokens;
 	bool logprobs_flag; /* chat: the boolean */
 	int64_t top_logprobs, best_of;
 };
 
-enum { CHAT = 1, COMPLETION = 2, BOTH = 3 };
+enum {
+	CHAT = KP_PARAMS_CHAT,
+	COMPLETION = KP_PARAMS_COMPLETION,
+	BOTH = CHAT | COMPLETION,
+	MESSAGES = KP_PARAMS_MESSAGES,
+	COUNT = KP_PARAMS_COUNT,
+	ANTHROPIC = MESSAGES | COUNT,
+	ALL = BOTH | ANTHROPIC,
+};
 
 struct param {
 	const char *name;
@@ -66,6 +77,29 @@ static int read_model(struct reader *r, struct kp_err *err)
 static int read_chat(struct reader *r, struct kp_err *err)
 {
 	return kp_chat_member(&r->j, r->name, r->t, err);
+}
+
+static int read_anthropic(struct reader *r, struct kp_err *err)
+{
+	return kp_anthropic_member(&r->j, r->name, &r->anthropic, r->t, err);
+}
+
+/* Its SDK's tool runner asks for it first, and does without when it reads this word. */
+static int refuse_thread(struct reader *r, struct kp_err *err)
+{
+	kp_json_fail(&r->j, err, "conversations are not kept here");
+	err->reason = "thread_unsupported_request";
+	return -1;
+}
+
+/* Anthropic's own servers would act on it; a list of none asks for nothing. */
+static int must_be_empty_list(struct reader *r, struct kp_err *err)
+{
+	struct kp_jv v;
+	if (kp_jv_read_as(&r->j, KP_JSON_ARRAY, KP_MAX_VALUES, &v, err)) {
+		return -1;
+	}
+	return v.n ? kp_json_fail(&r->j, err, "not supported") : 0;
 }
 
 static int read_parallel(struct reader *r, struct kp_err *err)
@@ -448,14 +482,14 @@ static int read_label(struct reader *r, struct kp_err *err)
 }
 
 static const struct param table[] = {
-	{ "model", BOTH, read_model, NULL },
+	{ "model", ALL, read_model, NULL },
 	{ "messages", CHAT, read_chat, NULL },
 	{ "prompt", COMPLETION, read_prompt, NULL },
-	{ "stream", BOTH, read_stream, NULL },
-	{ "temperature", BOTH, read_temperature, NULL },
-	{ "max_tokens", BOTH, read_max_tokens, NULL },
+	{ "stream", BOTH | MESSAGES, read_stream, NULL },
+	{ "temperature", BOTH | MESSAGES, read_temperature, NULL },
+	{ "max_tokens", BOTH | MESSAGES, read_max_tokens, NULL },
 	{ "max_completion_tokens", CHAT, read_max_completion_tokens, NULL },
-	{ "top_p", BOTH, read_top_p, NULL },
+	{ "top_p", BOTH | MESSAGES, read_top_p, NULL },
 	{ "stream_options", BOTH, read_stream_options, NULL },
 	{ "stop", BOTH, read_stop, NULL },
 	{ "n", BOTH, read_n, NULL },
@@ -465,7 +499,7 @@ static const struct param table[] = {
 	{ "logit_bias", BOTH, read_logit_bias, NULL },
 	{ "logprobs", BOTH, read_logprobs, NULL },
 	{ "top_logprobs", CHAT, read_top_logprobs, NULL },
-	{ "top_k", BOTH, read_top_k, NULL },
+	{ "top_k", BOTH | MESSAGES, read_top_k, NULL },
 	{ "min_p", BOTH, read_min_p, NULL },
 	{ "min_tokens", BOTH, read_min_tokens, NULL },
 	{ "repetition_penalty", BOTH, read_repetition_penalty, NULL },
@@ -474,7 +508,7 @@ static const struct param table[] = {
 	{ "skip_special_tokens", BOTH, read_skip_special, NULL },
 	{ "spaces_between_special_tokens", BOTH, read_spaces_between, NULL },
 	{ "include_stop_str_in_output", BOTH, read_include_stop, NULL },
-	{ "chat_template_kwargs", CHAT, read_chat, NULL },
+	{ "chat_template_kwargs", CHAT | ANTHROPIC, read_chat, NULL },
 	{ "add_generation_prompt", CHAT, read_chat, NULL },
 	{ "continue_final_message", CHAT, read_chat, NULL },
 	{ "documents", CHAT, read_chat, NULL },
@@ -493,8 +527,25 @@ static const struct param table[] = {
 	{ "reasoning_effort", CHAT, read_chat, NULL },
 	{ "chat_template", CHAT, read_chat, NULL },
 	{ "add_special_tokens", BOTH, read_add_special, NULL },
-	{ "cache_salt", BOTH, read_cache_salt, NULL },
-	/* Accepted without effect on the answer (docs/api-openai.md lists them). */
+	{ "cache_salt", BOTH | MESSAGES, read_cache_salt, NULL },
+	{ "messages", ANTHROPIC, read_anthropic, NULL },
+	{ "system", ANTHROPIC, read_anthropic, NULL },
+	{ "tools", ANTHROPIC, read_anthropic, NULL },
+	{ "tool_choice", ANTHROPIC, read_anthropic, NULL },
+	{ "thinking", ANTHROPIC, read_anthropic, NULL },
+	{ "output_config", ANTHROPIC, read_anthropic, NULL },
+	{ "stop_sequences", MESSAGES, read_stop, NULL },
+	/* Accepted without effect on the answer (docs/api-openai.md and docs/api-anthropic.md list them). */
+	{ "metadata", MESSAGES, skip_value, NULL },
+	{ "cache_control", ANTHROPIC, skip_value, NULL },
+	{ "context_management", ANTHROPIC, skip_value, NULL },
+	{ "diagnostics", MESSAGES, skip_value, NULL },
+	{ "service_tier", MESSAGES, read_label, NULL },
+	{ "inference_geo", MESSAGES, read_label, NULL },
+	{ "speed", ANTHROPIC, read_label, NULL },
+	{ "mcp_servers", ANTHROPIC, must_be_empty_list, NULL },
+	{ "container", MESSAGES, NULL, "not supported" },
+	{ "thread", MESSAGES, refuse_thread, NULL },
 	{ "user", BOTH, read_label, NULL },
 	{ "safety_identifier", CHAT, read_label, NULL },
 	{ "prompt_cache_key", CHAT, read_label, NULL },
@@ -527,10 +578,10 @@ static const struct param table[] = {
 	{ "return_token_ids", BOTH, NULL, "not supported" },
 };
 
-static const struct param *find_param(kp_str name)
+static const struct param *find_param(kp_str name, enum kp_params_api api)
 {
 	for (size_t i = 0; i < KP_LEN(table); i++) {
-		if (kp_str_eq(kp_str_c(table[i].name), name)) {
+		if (table[i].apis & api && kp_str_eq(kp_str_c(table[i].name), name)) {
 			return &table[i];
 		}
 	}
@@ -539,9 +590,8 @@ static const struct param *find_param(kp_str name)
 
 static int read_one(struct reader *r, kp_str name, struct kp_err *err)
 {
-	unsigned api = r->t->kind == KP_TURN_CHAT ? CHAT : COMPLETION;
-	const struct param *p = find_param(name);
-	if (!p || !(p->apis & api)) {
+	const struct param *p = find_param(name, r->api);
+	if (!p) {
 		kp_json_fail(&r->j, err, "unknown parameter");
 		err->reason = "unknown_parameter";
 		return -1;
@@ -613,13 +663,32 @@ static int settle_completion(struct reader *r, struct kp_err *err)
 	return 0;
 }
 
+static int settle_messages(struct reader *r, struct kp_err *err)
+{
+	struct kp_turn *t = r->t;
+	if (kp_anthropic_settle(&r->anthropic, t, err) || kp_chat_settle(t, err)) {
+		return -1;
+	}
+	return r->api == KP_PARAMS_MESSAGES && !(t->sampling.set & KP_SET_MAX_TOKENS)
+		       ? kp_err_param(err, "max_tokens", "`max_tokens`: missing")
+		       : 0;
+}
+
+static int settle_api(struct reader *r, struct kp_err *err)
+{
+	if (r->api & ANTHROPIC) {
+		return settle_messages(r, err);
+	}
+	return r->api == KP_PARAMS_CHAT ? settle_chat(r, err) : settle_completion(r, err);
+}
+
 static int settle(struct reader *r, struct kp_err *err)
 {
 	struct kp_turn *t = r->t;
 	if (!r->has_model) {
 		return kp_err_param(err, "model", "`model`: missing");
 	}
-	if (t->kind == KP_TURN_CHAT ? settle_chat(r, err) : settle_completion(r, err)) {
+	if (settle_api(r, err)) {
 		return -1;
 	}
 	if (r->has_stream_options && !t->stream) {
@@ -640,9 +709,10 @@ static int settle(struct reader *r, struct kp_err *err)
 	return 0;
 }
 
-int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err)
+int kp_params_read_api(
+	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err)
 {
-	struct reader r = { .t = turn };
+	struct reader r = { .t = turn, .api = api };
 	kp_str name;
 	int more;
 	defaults(turn);
@@ -659,4 +729,10 @@ int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err)
 		return -1;
 	}
 	return settle(&r, err);
+}
+
+int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err)
+{
+	enum kp_params_api api = turn->kind == KP_TURN_CHAT ? KP_PARAMS_CHAT : KP_PARAMS_COMPLETION;
+	return kp_params_read_api(body, api, turn, err);
 }

@@ -1,4 +1,4 @@
-/* Reads the JSON body of /v1/chat/completions and /v1/completions into a kp_turn. One table
+/* Reads the JSON body of a generating API into a kp_turn. One table
    (params.c) says for each parameter what happens: read, accepted without effect, or refused by
    name; a name that is not in the table is refused too. null means "not given". */
 #ifndef SIDECAR_API_PARAMS_H
@@ -20,6 +20,15 @@ enum {
 /* body: the whole request body; must live as long as the turn. turn->arena and turn->kind are set
    by the caller, everything else starts zeroed. INVALID_ARGUMENT with the parameter in err->param.
  */
+enum kp_params_api {
+	KP_PARAMS_CHAT = 1,
+	KP_PARAMS_COMPLETION = 2,
+	KP_PARAMS_MESSAGES = 4, /* Anthropic's; turn->kind is CHAT */
+	KP_PARAMS_COUNT = 8,    /* its count_tokens */
+};
+int kp_params_read_api(
+	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
+/* Chat or completion, by turn->kind. */
 int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
 
 #endif

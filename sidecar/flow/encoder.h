@@ -18,6 +18,7 @@ struct kp_encoder {
 	 * here. */
 	void (*end)(void *state, struct kp_buf *out);
 	void (*close)(void *state); /* frees what is not in the arena */
+	const char *keepalive;      /* what may be sent while the engine is silent; NULL: nothing */
 };
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "obs/log.h"
-#include "sidecar/errors.h"
 #include "sidecar/metrics.h"
 
 const struct kp_stage kp_generate_stages[] = {
@@ -29,7 +28,7 @@ static void make_ids(struct kp_flow *f, kp_str client_id)
 	char random[25];
 	kp_random_id(random, 24);
 	f->turn.id = kp_arena_printf(f->turn.arena, "%s%s", f->api->id_prefix, random);
-	f->request_id =
+	f->turn.request_id =
 		client_id.n ? kp_str_c(kp_arena_strz(f->turn.arena, client_id)) : f->turn.id;
 }
 
@@ -69,8 +68,8 @@ static void on_timer(struct kp_timer *t)
 	if (now - f->active_ns >=
 		KEEPALIVE_NS) { /* the engine prefills: keep the connection in use */
 		f->active_ns = now;
-		if (f->turn.stream) {
-			kp_buf_lit(&f->l->scratch_buf, ": keep-alive\n\n");
+		if (f->encoder && f->encoder->keepalive) {
+			kp_buf_addz(&f->l->scratch_buf, f->encoder->keepalive);
 			kp_flow_flush(f);
 		}
 	}
@@ -95,7 +94,7 @@ static void run_from(struct kp_flow *f, size_t stage)
 			f->is_waiting = true;
 			return;
 		case KP_STEP_FAIL:
-			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->request_id),
+			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->turn.request_id),
 				kp_f_z("stage", f->api->stages[f->stage].name), kp_f_err(&err));
 			kp_flow_fail(f, &err);
 			return;
@@ -184,7 +183,7 @@ void kp_flow_ended(struct kp_flow *f, int http_status)
 	}
 	KP_AUTO(buf) struct kp_buf json;
 	const struct kp_explain_request r = { .id = f->turn.id,
-		.client_id = f->request_id,
+		.client_id = f->turn.request_id,
 		.model = f->turn.model,
 		.resolved = f->model,
 		.revision = f->revision,
@@ -200,7 +199,8 @@ void kp_flow_ended(struct kp_flow *f, int http_status)
 	}
 	kp_explain_close(&json, &r);
 	if (!json.failed) {
-		kp_explain_ring_add(&f->l->explain, f->turn.id, f->request_id, kp_buf_str(&json));
+		kp_explain_ring_add(
+			&f->l->explain, f->turn.id, f->turn.request_id, kp_buf_str(&json));
 	}
 }
 
@@ -211,12 +211,12 @@ void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 	}
 	f->is_over = true;
 	stop_all(f);
-	kp_flow_ended(f, kp_code_http(err->code));
+	kp_flow_ended(f, kp_error_status(f->api->dialect, err->code));
 	if (kp_code_http(err->code) >= 500) {
 		static _Thread_local struct kp_log_limit limit;
 		uint64_t suppressed;
 		if (kp_log_allow(&limit, kp_loop_now(f->l->loop), KP_NS_PER_S, &suppressed)) {
-			kp_log(KP_LOG_WARN, "request failed", kp_f_str("id", f->request_id),
+			kp_log(KP_LOG_WARN, "request failed", kp_f_str("id", f->turn.request_id),
 				kp_f_str("model", f->turn.model),
 				kp_f_z("code", kp_code_name(err->code)), kp_f_err(err),
 				kp_f_int("suppressed", (int64_t)suppressed));
@@ -226,7 +226,7 @@ void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 		return;
 	}
 	if (!f->has_head) {
-		kp_error_reply_id(f->stream, err, f->request_id);
+		kp_error_reply(f->stream, f->api->dialect, err, f->turn.request_id);
 		return;
 	}
 	const struct kp_event ev = { .kind = KP_EV_ERROR, .error = err };

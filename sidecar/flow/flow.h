@@ -10,6 +10,7 @@
 #include "base/workers.h"
 #include "parse/stop.h"
 #include "prompt/cache.h"
+#include "sidecar/errors.h"
 #include "sidecar/flow/encoder.h"
 #include "sidecar/gwloop.h"
 #include "sidecar/route/explain.h"
@@ -44,6 +45,7 @@ struct kp_flow_api {
 	int (*read)(kp_str body, struct kp_turn *turn, struct kp_err *err); /* on any thread */
 	const struct kp_stage *stages;             /* ended by a NULL name */
 	const struct kp_encoder *streamed, *whole; /* NULL: the last stage answers by itself */
+	enum kp_dialect dialect;                   /* of its errors */
 };
 
 /* One prompt: its text and ids, shared by its choices. */
@@ -111,8 +113,6 @@ struct kp_flow {
 	uint32_t completion_tokens, reasoning_tokens;
 	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;
-	kp_str request_id; /* the client's x-request-id, or turn.id: for the answer's header and the
-			      log */
 };
 
 /* body: the whole request body, taken over. client_id: the request's x-request-id, or KP_STR_NULL.

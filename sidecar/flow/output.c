@@ -20,12 +20,12 @@ void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
 /* length -1: as long as it takes (a streamed answer). */
 static void send_head(struct kp_flow *f, kp_str type, int64_t length)
 {
-	const struct kp_header headers[] = { { KP_S("content-type"), type },
-		{ KP_S("x-request-id"), f->request_id },
+	struct kp_header headers[3 + KP_ID_HEADERS] = { { KP_S("content-type"), type },
 		{ KP_S("cache-control"), KP_S("no-cache") },
 		{ KP_S("x-accel-buffering"), KP_S("no") } };
+	size_t n = 3 + kp_id_headers(f->api->dialect, f->turn.request_id, &headers[3]);
 	f->has_head = true;
-	kp_stream_respond(f->stream, 200, headers, KP_LEN(headers), length);
+	kp_stream_respond(f->stream, 200, headers, n, length);
 }
 
 static void pause_all(struct kp_flow *f)
@@ -69,7 +69,11 @@ static void open_choice(struct kp_choice *c)
 {
 	if (!c->is_open) {
 		c->is_open = true;
-		kp_flow_emit(c->flow, &(struct kp_event){ .kind = KP_EV_ROLE, .choice = c->index });
+		kp_flow_emit(
+			c->flow, &(struct kp_event){ .kind = KP_EV_ROLE,
+					 .choice = c->index,
+					 .usage = { .prompt_tokens = (uint32_t)c->prompt->ids.n,
+						 .cached_tokens = c->prompt->cached_tokens } });
 	}
 }
 
@@ -266,8 +270,8 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 	}
 	first_token(f);
 	c->heard_ns = kp_loop_now(f->l->loop);
-	open_choice(c);
 	c->prompt->cached_tokens = KP_MAX(c->prompt->cached_tokens, d->cached_tokens);
+	open_choice(c);
 	if (c->parser ? emit_parsed(c, d, &err) : emit_delta(c, d, &err)) {
 		kp_flow_fail(f, &err);
 		return;

@@ -191,6 +191,27 @@ enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err)
 	return kp_flow_work(f, time_prompts, err);
 }
 
+/* Each dialect's own words: clients look for them, to ask again for less. */
+static int too_long(const struct kp_flow *f, size_t prompt, size_t wanted, const char *param,
+	struct kp_err *err)
+{
+	uint32_t most = f->revision->max_context;
+	if (f->api->dialect != KP_DIALECT_ANTHROPIC) {
+		kp_err_param(err, param,
+			"this model's maximum context length is %u tokens, but the request needs %zu (%zu in the %s, %zu for the completion)",
+			most, prompt + wanted, prompt, param, wanted);
+	} else if (prompt >= most) {
+		kp_err_param(
+			err, param, "prompt is too long: %zu tokens > %u maximum", prompt, most);
+	} else {
+		kp_err_param(err, "max_tokens",
+			"input length and `max_tokens` exceed context limit: %zu + %zu > %u, decrease input length or `max_tokens` and try again",
+			prompt, wanted, most);
+	}
+	err->reason = "context_length_exceeded";
+	return -1;
+}
+
 /* Does the prompt with what may be generated fit into the model's context? */
 static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, struct kp_err *err)
 {
@@ -215,14 +236,7 @@ static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, stru
 		return 0;
 	}
 	size_t wanted = s->set & KP_SET_MAX_TOKENS ? s->max_tokens : 1;
-	if (g->ids.n + wanted > r->max_context) {
-		kp_err_param(err, param,
-			"this model's maximum context length is %u tokens, but the request needs %zu (%zu in the %s, %zu for the completion)",
-			r->max_context, g->ids.n + wanted, g->ids.n, param, wanted);
-		err->reason = "context_length_exceeded";
-		return -1;
-	}
-	return 0;
+	return g->ids.n + wanted > r->max_context ? too_long(f, g->ids.n, wanted, param, err) : 0;
 }
 
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)

@@ -44,34 +44,46 @@ def test_every_path_of_the_public_listener():
     there = set(re.findall(r'\{ KP_S_INIT\("([A-Z]+)"\), KP_S_INIT\("([^"]+)"\)', code))
     there |= {("GET", prefix + "NAME") for prefix in re.findall(r'_prefix = KP_S_INIT\("([^"]+)"\)', code)}
     written = set()
-    for cells in rows(section("docs/api-openai.md", "# The OpenAI API of the gateway").split("\n## ")[0]):
-        method = None
-        for name in names(cells[0]):
-            method, path = name.split(" ") if " " in name else (method, name)
-            written.add((method, path.partition("[")[0]))
+    for page, title in (("openai", "# The OpenAI API of the gateway"), ("anthropic", "# Anthropic's Messages API of the gateway")):
+        for cells in rows(section(f"docs/api-{page}.md", title).split("\n## ")[0]):
+            method = None
+            for name in names(cells[0]):
+                method, path = name.split(" ") if " " in name else (method, name)
+                written.add((method, path.partition("[")[0]))
     assert written == there
 
 
+SETS = {"BOTH": {"CHAT", "COMPLETION"}, "ANTHROPIC": {"MESSAGES", "COUNT"}}
+SETS["ALL"] = SETS["BOTH"] | SETS["ANTHROPIC"]
+
+
 def table_of_parameters():
-    """name -> (APIs, refused), from the table that the gateway reads requests by."""
+    """[(name, APIs, refused)], from the table that the gateway reads requests by."""
     code = (ROOT / "sidecar/api/params.c").read_text()
     table = re.search(r"^static const struct param table\[\] = \{(.*?)^\};", code, flags=re.M | re.S)[1]
-    found = re.findall(r'\{ "(\w+)", (CHAT|COMPLETION|BOTH), (\w+),\s*(NULL|"[^"]*") \}', table)
+    found = re.findall(r'\{ "(\w+)", ([A-Z][A-Z |]*), (\w+),\s*(NULL|"[^"]*") \}', table)
     assert len(found) == table.count("{ \""), "an entry of the table was not understood"
-    return {name: (apis, read == "NULL") for name, apis, read, _ in found}
+    return [(name, set().union(*(SETS.get(w, {w}) for w in apis.split(" | "))), read == "NULL") for name, apis, read, _ in found]
 
 
 def test_every_parameter():
     table = table_of_parameters()
-    for heading, apis in (("Both generating endpoints", "BOTH"), ("Only chat completions", "CHAT"),
-                          ("Only completions", "COMPLETION")):
+    openai = {"CHAT", "COMPLETION"}
+    for heading, apis in (("Both generating endpoints", openai), ("Only chat completions", {"CHAT"}),
+                          ("Only completions", {"COMPLETION"})):
         cells = rows(section("docs/api-openai.md", "### " + heading))
         written = [name.partition(".")[0] for row in cells for name in names(row[0])]
-        there = [name for name, (where, refused) in table.items() if where == apis and not refused]
+        there = [name for name, where, refused in table if where & openai == apis and not refused]
         assert sorted(written) == sorted(there), heading
     # What is in parentheses says what to do instead.
     text = re.sub(r"\([^)]*\)", "", section("docs/api-openai.md", "### Known, refused"))
-    assert sorted(names(text)) == sorted(name for name, (_, refused) in table.items() if refused)
+    assert sorted(names(text)) == sorted(name for name, where, refused in table if refused and where & openai)
+
+
+def test_every_parameter_of_messages():
+    cells = rows(section("docs/api-anthropic.md", "## Parameters").partition("\n### ")[0])
+    written = [name for row in cells for name in names(row[0])]
+    assert sorted(written) == sorted(name for name, where, _ in table_of_parameters() if "MESSAGES" in where)
 
 
 def test_every_parameter_of_tokenize_and_detokenize():

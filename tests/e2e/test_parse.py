@@ -6,10 +6,9 @@ import urllib.request
 
 import openai
 import pytest
-from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest
+from scripts import Scripted
 from wire import call
 
-EOS = 151645
 TOOLS = [
     {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}},
     {"type": "function", "function": {"name": "ping"}},
@@ -23,11 +22,9 @@ CALLS = (
 TEXT = f"<think>\nTwo calls: stop here?\n</think>\n\nI look.\n{CALLS}"
 
 
-class Script:
-    def __init__(self, start, qwen3, qwen3_path, token_file, text):
-        self.ids = qwen3.encode(text)
-        sim = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--tokens", token_file(self.ids), "--stop-after", len(self.ids) + 1)
-        self.gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)))
+class Script(Scripted):
+    def __init__(self, *args):
+        super().__init__(*args)
         self.client = openai.OpenAI(base_url=self.gateway.url + "/v1", api_key="none", max_retries=0, timeout=60)
 
     def whole(self, **more):

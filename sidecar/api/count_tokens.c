@@ -1,0 +1,28 @@
+/* DESIGN: POST /v1/messages/count_tokens: the way of a message as far as its prompt; the last stage answers how many ids that has. */
+#include "sidecar/api/http.h"
+#include "sidecar/api/params.h"
+#include "sidecar/flow/flow.h"
+
+static int read_count(kp_str body, struct kp_turn *turn, struct kp_err *err)
+{
+	return kp_params_read_api(body, KP_PARAMS_COUNT, turn, err);
+}
+
+static enum kp_step answer(struct kp_flow *f, struct kp_err *err)
+{
+	(void)err;
+	kp_flow_reply(
+		f, kp_arena_printf(f->turn.arena, "{\"input_tokens\":%zu}", f->prompts[0].ids.n));
+	return KP_STEP_NEXT;
+}
+
+static const struct kp_stage stages[] = { { "read", kp_stage_read },
+	{ "resolve", kp_stage_resolve }, { "prompt", kp_stage_prompt }, { "answer", answer },
+	{ NULL, NULL } };
+static const struct kp_flow_api count_tokens = { "count_tokens", "count_", KP_TURN_CHAT, read_count,
+	stages, NULL, NULL, KP_DIALECT_ANTHROPIC };
+
+void kp_api_count_tokens(struct kp_api_call *c)
+{
+	kp_api_start(c, &count_tokens);
+}

@@ -1,0 +1,13 @@
+"""An engine that answers with a text of our own, in Qwen3's tokens, one per message, and the gateway before it."""
+
+from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest
+
+EOS = 151645
+
+
+class Scripted:
+    def __init__(self, start, qwen3, qwen3_path, token_file, text, *options):
+        self.ids = qwen3.encode(text)
+        script = ("--tokens", token_file(self.ids), "--stop-after", len(self.ids) + 1)
+        self.sim = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--log-ids", *script, *options)
+        self.gateway = start(Gateway, manifest(engine("sim", self.sim.port, path=qwen3_path)))
