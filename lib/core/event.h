@@ -8,14 +8,15 @@
 
 enum kp_event_kind {
 	KP_EV_NONE = 0,
-	KP_EV_ROLE, /* a choice begins; usage: of its prompt */
+	KP_EV_ROLE, /* a choice begins */
 	KP_EV_TEXT, /* visible text */
 	KP_EV_REASONING,
 	KP_EV_TOOL_START,
 	KP_EV_TOOL_ARGUMENTS,
 	KP_EV_TOOL_END,
-	KP_EV_LOGPROBS, /* of output tokens; precedes the text they made */
-	KP_EV_PROMPT_LOGPROBS,
+	KP_EV_LOGPROBS,        /* of output tokens; precedes the text they made */
+	KP_EV_PROMPT_LOGPROBS, /* of all its tokens, once for each choice */
+	KP_EV_IDS,             /* of output tokens; precedes the text they made */
 	KP_EV_REFUSAL,
 	KP_EV_USAGE,  /* once per turn, before the end */
 	KP_EV_FINISH, /* a choice ends */
@@ -27,6 +28,7 @@ struct kp_event_logprob {
 	kp_str bytes; /* may be part of a character */
 	float logprob;
 	kp_id id;
+	bool is_absent; /* first prompt position: nothing predicts it */
 	const struct kp_event_logprob *top;
 	size_t n_top;
 	uint32_t text_offset; /* in characters of the choice's text (legacy completions) */
@@ -49,7 +51,16 @@ struct kp_event {
 			const struct kp_event_logprob *items;
 			size_t n;
 		} logprobs;
-		struct kp_usage usage; /* USAGE, ROLE */
+		struct {
+			const kp_id *p;
+			size_t n;
+		} ids; /* IDS */
+		struct {
+			struct kp_usage usage;
+			const kp_id *ids;
+			size_t n_ids;
+		} prompt;              /* ROLE */
+		struct kp_usage usage; /* USAGE */
 		struct {
 			enum kp_finish reason;
 			bool tool_calls;

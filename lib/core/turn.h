@@ -85,6 +85,11 @@ struct kp_turn {
 	bool stream, include_usage;
 	bool return_token_strs, explain; /* tokenize */
 	bool want_logprobs;              /* sampling.logprobs alternatives are shown too */
+	bool want_ids;                   /* token ids are shown too */
+	bool echo, echo_only; /* COMPLETION: the prompt is shown first; only: nothing else is */
+	/* SGLang's /generate. */
+	bool answers_a_list, text_in_logprobs;
+	uint32_t prompt_logprobs_from; /* the first position that is shown */
 };
 
 #endif

@@ -41,6 +41,46 @@ void kp_put_logprob(struct kp_buf *out, float v)
 	kp_json_w_f32(out, v > -9999.0f ? v : -9999.0f); /* NaN compares false: -9999.0 too */
 }
 
+void kp_put_ids(struct kp_buf *out, const kp_id *ids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		kp_buf_addz(out, out->n ? "," : "");
+		kp_buf_u64(out, ids[i]);
+	}
+}
+
+static void put_prompt_token(struct kp_buf *out, const struct kp_event_logprob *p)
+{
+	kp_buf_printf(out, "\"%u\":{\"logprob\":", p->id);
+	kp_put_logprob(out, p->logprob);
+	kp_buf_lit(out, ",\"decoded_token\":");
+	kp_json_w_str(out, p->bytes);
+	kp_buf_addc(out, '}');
+}
+
+void kp_put_prompt_logprobs(struct kp_buf *out, const struct kp_event *ev)
+{
+	kp_buf_addc(out, '[');
+	for (size_t i = 0; i < ev->logprobs.n; i++) {
+		const struct kp_event_logprob *p = &ev->logprobs.items[i];
+		kp_buf_addz(out, i ? "," : "");
+		if (p->is_absent) {
+			kp_buf_lit(out, "null");
+			continue;
+		}
+		kp_buf_addc(out, '{');
+		put_prompt_token(out, p);
+		for (size_t k = 0; k < p->n_top; k++) {
+			if (p->top[k].id != p->id) {
+				kp_buf_addc(out, ',');
+				put_prompt_token(out, &p->top[k]);
+			}
+		}
+		kp_buf_addc(out, '}');
+	}
+	kp_buf_addc(out, ']');
+}
+
 void kp_put_finish(struct kp_buf *out, const struct kp_event *finish)
 {
 	kp_buf_addc(out, '"');

@@ -11,13 +11,15 @@ struct choice {
 	size_t n_calls; /* streamed: begun so far */
 	/* Of an answer that is not streamed. */
 	struct kp_message message;
-	struct kp_buf logprobs;
+	struct kp_buf logprobs, ids;
 	struct kp_buf finish; /* "finish_reason" and what follows it */
 };
 struct state {
 	const struct kp_turn *turn;
 	kp_str head;
-	struct kp_buf logprobs; /* streamed: entries for the next text chunk */
+	struct kp_buf logprobs, ids; /* streamed: entries for the next text chunk */
+	struct kp_buf prompt;        /* members of the answer that tell of it, not written yet */
+	bool has_prompt;
 	struct kp_usage usage;
 	struct choice *choices;
 	size_t n_choices;
@@ -30,6 +32,8 @@ static struct state *open_state(
 	s->turn = turn;
 	s->head = kp_answer_head(turn, before, object, err);
 	kp_buf_init(&s->logprobs, MAX_ANSWER);
+	kp_buf_init(&s->ids, MAX_ANSWER);
+	kp_buf_init(&s->prompt, MAX_ANSWER);
 	return s->head.p ? s : NULL;
 }
 
@@ -82,6 +86,32 @@ static void put_logprobs_member(
 	kp_buf_lit(out, "],\"refusal\":null}");
 }
 
+/* vLLM's extras: once in an answer, all choices have the same prompt. */
+static void put_prompt(struct state *s, const struct kp_event *ev)
+{
+	if (ev->kind == KP_EV_ROLE && s->turn->want_ids && !s->has_prompt) {
+		KP_AUTO(buf) struct kp_buf ids;
+		kp_buf_init(&ids, MAX_ANSWER);
+		kp_put_ids(&ids, ev->prompt.ids, ev->prompt.n_ids);
+		s->has_prompt = true;
+		kp_buf_lit(&s->prompt, ",\"prompt_token_ids\":[");
+		kp_buf_add(&s->prompt, kp_buf_str(&ids));
+		kp_buf_addc(&s->prompt, ']');
+	} else if (ev->kind == KP_EV_PROMPT_LOGPROBS && ev->choice == 0) {
+		kp_buf_lit(&s->prompt, ",\"prompt_logprobs\":");
+		kp_put_prompt_logprobs(&s->prompt, ev);
+	}
+}
+
+static void put_ids_member(struct kp_buf *out, const struct state *s, const struct kp_buf *ids)
+{
+	if (s->turn->want_ids) {
+		kp_buf_lit(out, ",\"token_ids\":[");
+		kp_buf_add(out, kp_buf_str(ids));
+		kp_buf_addc(out, ']');
+	}
+}
+
 static int open_choices(struct state *s, size_t n, struct kp_err *err)
 {
 	s->choices = kp_arena_calloc(s->turn->arena, n, sizeof(*s->choices));
@@ -106,10 +136,13 @@ static void chunk_begin(struct state *s, uint32_t choice, struct kp_buf *out)
 
 static void chunk_end(struct state *s, struct kp_buf *out)
 {
+	kp_buf_lit(out, "}]");
+	kp_buf_add(out, kp_buf_str(&s->prompt));
+	kp_buf_reset(&s->prompt);
 	if (s->turn->include_usage) {
-		kp_buf_lit(out, "}],\"usage\":null}\n\n");
+		kp_buf_lit(out, ",\"usage\":null}\n\n");
 	} else {
-		kp_buf_lit(out, "}]}\n\n");
+		kp_buf_lit(out, "}\n\n");
 	}
 }
 
@@ -122,7 +155,9 @@ static void put_delta(struct state *s, const struct kp_event *ev, struct kp_buf 
 	kp_message_delta(ev, *n_calls, KP_REASONING_FIELD, out);
 	kp_buf_addc(out, '}');
 	put_logprobs_member(out, s, &s->logprobs);
+	put_ids_member(out, s, &s->ids);
 	kp_buf_reset(&s->logprobs);
+	kp_buf_reset(&s->ids);
 	kp_buf_lit(out, ",\"finish_reason\":null");
 	chunk_end(s, out);
 }
@@ -132,6 +167,7 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 	struct state *s = state;
 	switch (ev->kind) {
 	case KP_EV_ROLE:
+		put_prompt(s, ev);
 		chunk_begin(s, ev->choice, out);
 		kp_buf_lit(out,
 			",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null");
@@ -139,6 +175,9 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		break;
 	case KP_EV_LOGPROBS:
 		put_logprobs(&s->logprobs, ev);
+		break;
+	case KP_EV_IDS:
+		kp_put_ids(&s->ids, ev->ids.p, ev->ids.n);
 		break;
 	case KP_EV_TEXT:
 	case KP_EV_REASONING:
@@ -181,6 +220,8 @@ static void streamed_close(void *state)
 {
 	struct state *s = state;
 	kp_buf_fini(&s->logprobs);
+	kp_buf_fini(&s->ids);
+	kp_buf_fini(&s->prompt);
 }
 
 const struct kp_encoder kp_chat_streamed = { "text/event-stream", true, streamed_open,
@@ -197,6 +238,7 @@ static void *whole_open(const struct kp_turn *turn, size_t n_choices, struct kp_
 	for (size_t i = 0; i < n_choices; i++) {
 		kp_message_init(&s->choices[i].message, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].logprobs, MAX_ANSWER);
+		kp_buf_init(&s->choices[i].ids, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].finish, 8192);
 	}
 	return s;
@@ -211,6 +253,10 @@ static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *o
 		s->usage = ev->usage;
 	} else if (ev->kind == KP_EV_LOGPROBS) {
 		put_logprobs(&c->logprobs, ev);
+	} else if (ev->kind == KP_EV_IDS) {
+		kp_put_ids(&c->ids, ev->ids.p, ev->ids.n);
+	} else if (ev->kind == KP_EV_ROLE || ev->kind == KP_EV_PROMPT_LOGPROBS) {
+		put_prompt(s, ev);
 	} else if (ev->kind == KP_EV_FINISH) {
 		kp_put_finish(&c->finish, ev);
 	} else if (c) {
@@ -229,12 +275,16 @@ static void whole_end(void *state, struct kp_buf *out)
 		out->failed |= !kp_message_write(&c->message, KP_REASONING_FIELD, false, out);
 		kp_buf_lit(out, ",\"refusal\":null}");
 		put_logprobs_member(out, s, &c->logprobs);
+		put_ids_member(out, s, &c->ids);
 		kp_buf_lit(out, ",\"finish_reason\":");
 		kp_buf_add(out, kp_buf_str(&c->finish));
 		kp_buf_addc(out, '}');
-		out->failed |= c->logprobs.failed;
+		out->failed |= c->logprobs.failed || c->ids.failed;
 	}
-	kp_buf_lit(out, "],\"usage\":");
+	out->failed |= s->prompt.failed;
+	kp_buf_addc(out, ']');
+	kp_buf_add(out, kp_buf_str(&s->prompt));
+	kp_buf_lit(out, ",\"usage\":");
 	kp_put_usage(out, &s->usage);
 	kp_buf_addc(out, '}');
 }
@@ -242,10 +292,11 @@ static void whole_end(void *state, struct kp_buf *out)
 static void whole_close(void *state)
 {
 	struct state *s = state;
-	kp_buf_fini(&s->logprobs);
+	streamed_close(s);
 	for (size_t i = 0; i < s->n_choices; i++) {
 		kp_message_fini(&s->choices[i].message);
 		kp_buf_fini(&s->choices[i].logprobs);
+		kp_buf_fini(&s->choices[i].ids);
 		kp_buf_fini(&s->choices[i].finish);
 	}
 }

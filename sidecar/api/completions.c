@@ -12,6 +12,8 @@ struct lists { /* insides of the four JSON lists */
 };
 struct choice {
 	struct kp_buf text, finish;
+	struct kp_buf ids;    /* not written yet */
+	struct kp_buf prompt; /* members that tell of it, not written yet */
 	struct lists logprobs;
 };
 struct state {
@@ -64,6 +66,8 @@ static void *open_state(
 	for (size_t i = 0; i < n_choices; i++) {
 		kp_buf_init(&s->choices[i].text, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].finish, 8192);
+		kp_buf_init(&s->choices[i].ids, MAX_ANSWER);
+		kp_buf_init(&s->choices[i].prompt, MAX_ANSWER);
 		lists_init(&s->choices[i].logprobs);
 	}
 	return s;
@@ -75,6 +79,8 @@ static void close_state(void *state)
 	for (size_t i = 0; i < s->n_choices; i++) {
 		kp_buf_fini(&s->choices[i].text);
 		kp_buf_fini(&s->choices[i].finish);
+		kp_buf_fini(&s->choices[i].ids);
+		kp_buf_fini(&s->choices[i].prompt);
 		lists_fini(&s->choices[i].logprobs);
 	}
 }
@@ -129,9 +135,17 @@ static void put_logprobs(struct lists *l, const struct kp_event *ev)
 		kp_buf_addz(&l->tokens, comma);
 		kp_json_w_str(&l->tokens, p->bytes);
 		kp_buf_addz(&l->token_logprobs, comma);
-		kp_put_logprob(&l->token_logprobs, p->logprob);
+		if (p->is_absent) {
+			kp_buf_lit(&l->token_logprobs, "null");
+		} else {
+			kp_put_logprob(&l->token_logprobs, p->logprob);
+		}
 		kp_buf_addz(&l->top_logprobs, comma);
-		put_top(&l->top_logprobs, p);
+		if (p->is_absent) {
+			kp_buf_lit(&l->top_logprobs, "null");
+		} else {
+			put_top(&l->top_logprobs, p);
+		}
 		kp_buf_addz(&l->text_offset, comma);
 		kp_buf_u64(&l->text_offset, p->text_offset);
 	}
@@ -154,6 +168,37 @@ static void put_logprobs_member(struct kp_buf *out, const struct state *s, const
 	kp_buf_lit(out, "]}");
 }
 
+/* vLLM's extras: what a choice tells of ids and of its prompt. */
+static void take_ids(struct choice *c, const struct kp_event *ev, bool want_ids)
+{
+	if (ev->kind == KP_EV_IDS) {
+		kp_put_ids(&c->ids, ev->ids.p, ev->ids.n);
+	} else if (ev->kind == KP_EV_ROLE && want_ids) {
+		KP_AUTO(buf) struct kp_buf ids;
+		kp_buf_init(&ids, MAX_ANSWER);
+		kp_put_ids(&ids, ev->prompt.ids, ev->prompt.n_ids);
+		kp_buf_lit(&c->prompt, ",\"prompt_token_ids\":[");
+		kp_buf_add(&c->prompt, kp_buf_str(&ids));
+		kp_buf_addc(&c->prompt, ']');
+	} else if (ev->kind == KP_EV_PROMPT_LOGPROBS) {
+		kp_buf_lit(&c->prompt, ",\"prompt_logprobs\":");
+		kp_put_prompt_logprobs(&c->prompt, ev);
+	}
+}
+
+static void put_ids_members(struct kp_buf *out, const struct state *s, struct choice *c)
+{
+	if (s->turn->want_ids) {
+		kp_buf_lit(out, ",\"token_ids\":[");
+		kp_buf_add(out, kp_buf_str(&c->ids));
+		kp_buf_addc(out, ']');
+	}
+	kp_buf_add(out, kp_buf_str(&c->prompt));
+	out->failed |= c->ids.failed || c->prompt.failed;
+	kp_buf_reset(&c->ids);
+	kp_buf_reset(&c->prompt);
+}
+
 static void put_choice(struct kp_buf *out, const struct state *s, uint32_t index, kp_str text,
 	const struct lists *l)
 {
@@ -162,6 +207,7 @@ static void put_choice(struct kp_buf *out, const struct state *s, uint32_t index
 	kp_buf_lit(out, ",\"text\":");
 	kp_json_w_str(out, text);
 	put_logprobs_member(out, s, l);
+	put_ids_members(out, s, &s->choices[index]);
 	kp_buf_lit(out, ",\"finish_reason\":");
 }
 
@@ -199,6 +245,8 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		kp_buf_lit(out, "}\n\n");
 	} else if (ev->kind == KP_EV_ERROR) {
 		kp_put_sse_error(out, ev->error);
+	} else {
+		take_ids(&s->choices[ev->choice], ev, s->turn->want_ids);
 	}
 }
 
@@ -231,6 +279,8 @@ static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *o
 		put_logprobs(&c->logprobs, ev);
 	} else if (ev->kind == KP_EV_FINISH) {
 		kp_put_finish(&c->finish, ev);
+	} else {
+		take_ids(c, ev, s->turn->want_ids);
 	}
 }
 

@@ -16,6 +16,10 @@ void kp_put_logprob(struct kp_buf *out, float v);
 /* "stop" or another of OpenAI's names, in quotes, and ,"stop_reason":.. when a stop string or id of
    the client's matched. */
 void kp_put_finish(struct kp_buf *out, const struct kp_event *finish);
+/* Ids, commas between; after what is there already. */
+void kp_put_ids(struct kp_buf *out, const kp_id *ids, size_t n);
+/* A PROMPT_LOGPROBS event as vLLM has it: a list with null, or {"ID": {"logprob", "decoded_token"}, ..} for each position. */
+void kp_put_prompt_logprobs(struct kp_buf *out, const struct kp_event *ev);
 /* data: {"error":...} and a blank line. */
 void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err);
 /* {"id":..,"object":..,"created":..,"model":..,"choices":[  into the turn's arena: the same for

@@ -16,6 +16,7 @@ static const struct kp_route routes[] = {
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/messages"), "messages", NULL, kp_api_messages },
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/messages/count_tokens"), "count_tokens", NULL,
 		kp_api_count_tokens },
+	{ KP_S_INIT("POST"), KP_S_INIT("/generate"), "generate", NULL, kp_api_generate },
 	{ KP_S_INIT("GET"), KP_S_INIT("/v1/models"), NULL, kp_api_models, NULL },
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/tokenize"), "tokenize", NULL, kp_api_tokenize },
 	{ KP_S_INIT("POST"), KP_S_INIT("/tokenize"), "tokenize", NULL, kp_api_tokenize },

@@ -45,6 +45,7 @@ void kp_api_chat(struct kp_api_call *c);
 void kp_api_completions(struct kp_api_call *c);
 void kp_api_messages(struct kp_api_call *c);
 void kp_api_count_tokens(struct kp_api_call *c);
+void kp_api_generate(struct kp_api_call *c);
 void kp_api_tokenize(struct kp_api_call *c);
 void kp_api_detokenize(struct kp_api_call *c);
 

@@ -309,7 +309,7 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		kp_buf_lit(out, ",\"message\":");
 		put_message(out, s, KP_S(""), false);
 		kp_buf_lit(out, ",\"usage\":");
-		put_usage(out, &ev->usage);
+		put_usage(out, &ev->prompt.usage);
 		kp_buf_addc(out, '}');
 		end_event(out);
 	} else if (ev->kind == KP_EV_USAGE) {

@@ -9,6 +9,7 @@
 #include "prompt/chat.h"
 #include "prompt/messages.h"
 #include "sidecar/api/format.h"
+#include "sidecar/api/params_lists.h"
 #include "sidecar/api/prompts.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@ enum {
 	BOTH = CHAT | COMPLETION,
 	MESSAGES = KP_PARAMS_MESSAGES,
 	COUNT = KP_PARAMS_COUNT,
+	SGLANG = KP_PARAMS_SGLANG,
 	ANTHROPIC = MESSAGES | COUNT,
 	ALL = BOTH | ANTHROPIC,
 };
@@ -292,95 +294,17 @@ static int read_include_stop(struct reader *r, struct kp_err *err)
 
 static int read_stop(struct reader *r, struct kp_err *err)
 {
-	enum { MAX = 16 };
-	kp_str *stops = kp_arena_calloc(r->t->arena, MAX, sizeof(*stops));
-	size_t n = 0;
-	int more = 0;
-	if (!stops) {
-		return kp_arena_full(err, "stop strings");
-	}
-	if (kp_json_peek(&r->j) == KP_JSON_STRING) {
-		n = 1;
-		if (kp_json_string(&r->j, &stops[0], err)) {
-			return -1;
-		}
-	} else if (kp_json_peek(&r->j) != KP_JSON_ARRAY) {
-		return kp_json_fail(&r->j, err, "expected a string or an array of strings, got %s",
-			kp_json_type_name(kp_json_peek(&r->j)));
-	} else {
-		if (kp_json_array(&r->j, err)) {
-			return -1;
-		}
-		while ((more = kp_json_element(&r->j, err)) > 0) {
-			if (n == MAX) {
-				return kp_json_fail(&r->j, err, "at most %d stop strings", MAX);
-			}
-			if (kp_json_string(&r->j, &stops[n], err)) {
-				return -1;
-			}
-			n++;
-		}
-	}
-	r->t->sampling.stop = stops;
-	r->t->sampling.n_stop = n;
-	return more;
+	return kp_params_stop(&r->j, r->t, err);
 }
 
 static int read_stop_ids(struct reader *r, struct kp_err *err)
 {
-	kp_id *ids = kp_arena_calloc(r->t->arena, KP_MAX_STOP_IDS, sizeof(*ids));
-	size_t n = 0;
-	int more;
-	if (!ids) {
-		return kp_arena_full(err, "stop token ids");
-	}
-	if (kp_json_array(&r->j, err)) {
-		return -1;
-	}
-	while ((more = kp_json_element(&r->j, err)) > 0) {
-		int64_t id;
-		if (n == KP_MAX_STOP_IDS) {
-			return kp_json_fail(&r->j, err, "at most %d ids", KP_MAX_STOP_IDS);
-		}
-		if (kp_json_i64(&r->j, 0, INT32_MAX, &id, err)) {
-			return -1;
-		}
-		ids[n++] = (kp_id)id;
-	}
-	r->t->sampling.stop_ids = ids;
-	r->t->sampling.n_stop_ids = n;
-	return more;
+	return kp_params_stop_ids(&r->j, r->t, err);
 }
 
 static int read_logit_bias(struct reader *r, struct kp_err *err)
 {
-	struct kp_logit_bias *bias = kp_arena_calloc(r->t->arena, KP_MAX_LOGIT_BIAS, sizeof(*bias));
-	size_t n = 0;
-	kp_str key;
-	int more;
-	if (!bias) {
-		return kp_arena_full(err, "logit_bias");
-	}
-	if (kp_json_object(&r->j, err)) {
-		return -1;
-	}
-	while ((more = kp_json_member(&r->j, &key, err)) > 0) {
-		uint64_t id;
-		double v;
-		if (n == KP_MAX_LOGIT_BIAS) {
-			return kp_json_fail(&r->j, err, "at most %d entries", KP_MAX_LOGIT_BIAS);
-		}
-		if (!kp_str_u64(key, INT32_MAX, &id)) {
-			return kp_json_fail(&r->j, err, "the key must be a token id");
-		}
-		if (kp_json_f64(&r->j, -100, 100, &v, err)) {
-			return -1;
-		}
-		bias[n++] = (struct kp_logit_bias){ .id = (kp_id)id, .bias = (float)v };
-	}
-	r->t->sampling.logit_bias = bias;
-	r->t->sampling.n_logit_bias = n;
-	return more;
+	return kp_params_logit_bias(&r->j, r->t, err);
 }
 
 /* chat: a boolean; completions: how many alternatives. */
@@ -409,6 +333,27 @@ static int read_best_of(struct reader *r, struct kp_err *err)
 {
 	r->has_best_of = true;
 	return read_i64(r, 1, KP_MAX_CHOICES, &r->best_of, err);
+}
+
+static int read_echo(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->echo, err);
+}
+
+static int read_return_ids(struct reader *r, struct kp_err *err)
+{
+	return kp_json_bool(&r->j, &r->t->want_ids, err);
+}
+
+static int read_prompt_logprobs(struct reader *r, struct kp_err *err)
+{
+	int64_t v;
+	if (read_i64(r, 0, KP_MAX_LOGPROBS, &v, err)) {
+		return -1;
+	}
+	r->t->sampling.prompt_logprobs = (int32_t)v;
+	r->t->sampling.set |= KP_SET_PROMPT_LOGPROBS;
+	return 0;
 }
 
 static int must_be_false(struct reader *r, struct kp_err *err)
@@ -486,27 +431,27 @@ static const struct param table[] = {
 	{ "messages", CHAT, read_chat, NULL },
 	{ "prompt", COMPLETION, read_prompt, NULL },
 	{ "stream", BOTH | MESSAGES, read_stream, NULL },
-	{ "temperature", BOTH | MESSAGES, read_temperature, NULL },
+	{ "temperature", BOTH | MESSAGES | SGLANG, read_temperature, NULL },
 	{ "max_tokens", BOTH | MESSAGES, read_max_tokens, NULL },
 	{ "max_completion_tokens", CHAT, read_max_completion_tokens, NULL },
-	{ "top_p", BOTH | MESSAGES, read_top_p, NULL },
+	{ "top_p", BOTH | MESSAGES | SGLANG, read_top_p, NULL },
 	{ "stream_options", BOTH, read_stream_options, NULL },
-	{ "stop", BOTH, read_stop, NULL },
-	{ "n", BOTH, read_n, NULL },
+	{ "stop", BOTH | SGLANG, read_stop, NULL },
+	{ "n", BOTH | SGLANG, read_n, NULL },
 	{ "seed", BOTH, read_seed, NULL },
-	{ "frequency_penalty", BOTH, read_frequency_penalty, NULL },
-	{ "presence_penalty", BOTH, read_presence_penalty, NULL },
-	{ "logit_bias", BOTH, read_logit_bias, NULL },
+	{ "frequency_penalty", BOTH | SGLANG, read_frequency_penalty, NULL },
+	{ "presence_penalty", BOTH | SGLANG, read_presence_penalty, NULL },
+	{ "logit_bias", BOTH | SGLANG, read_logit_bias, NULL },
 	{ "logprobs", BOTH, read_logprobs, NULL },
 	{ "top_logprobs", CHAT, read_top_logprobs, NULL },
-	{ "top_k", BOTH | MESSAGES, read_top_k, NULL },
-	{ "min_p", BOTH, read_min_p, NULL },
+	{ "top_k", BOTH | MESSAGES | SGLANG, read_top_k, NULL },
+	{ "min_p", BOTH | SGLANG, read_min_p, NULL },
 	{ "min_tokens", BOTH, read_min_tokens, NULL },
-	{ "repetition_penalty", BOTH, read_repetition_penalty, NULL },
-	{ "ignore_eos", BOTH, read_ignore_eos, NULL },
-	{ "stop_token_ids", BOTH, read_stop_ids, NULL },
-	{ "skip_special_tokens", BOTH, read_skip_special, NULL },
-	{ "spaces_between_special_tokens", BOTH, read_spaces_between, NULL },
+	{ "repetition_penalty", BOTH | SGLANG, read_repetition_penalty, NULL },
+	{ "ignore_eos", BOTH | SGLANG, read_ignore_eos, NULL },
+	{ "stop_token_ids", BOTH | SGLANG, read_stop_ids, NULL },
+	{ "skip_special_tokens", BOTH | SGLANG, read_skip_special, NULL },
+	{ "spaces_between_special_tokens", BOTH | SGLANG, read_spaces_between, NULL },
 	{ "include_stop_str_in_output", BOTH, read_include_stop, NULL },
 	{ "chat_template_kwargs", CHAT | ANTHROPIC, read_chat, NULL },
 	{ "add_generation_prompt", CHAT, read_chat, NULL },
@@ -521,9 +466,9 @@ static const struct param table[] = {
 	{ "guided_regex", BOTH, read_format, NULL },
 	{ "guided_choice", BOTH, read_format, NULL },
 	{ "guided_grammar", BOTH, read_format, NULL },
-	{ "json_schema", COMPLETION, read_format, NULL },
-	{ "regex", BOTH, read_format, NULL },
-	{ "ebnf", BOTH, read_format, NULL },
+	{ "json_schema", COMPLETION | SGLANG, read_format, NULL },
+	{ "regex", BOTH | SGLANG, read_format, NULL },
+	{ "ebnf", BOTH | SGLANG, read_format, NULL },
 	{ "reasoning_effort", CHAT, read_chat, NULL },
 	{ "chat_template", CHAT, read_chat, NULL },
 	{ "add_special_tokens", BOTH, read_add_special, NULL },
@@ -555,9 +500,20 @@ static const struct param table[] = {
 	{ "modalities", CHAT, read_modalities, NULL },
 	{ "store", CHAT, must_be_false, NULL },
 	{ "best_of", COMPLETION, read_best_of, NULL },
-	{ "echo", COMPLETION, must_be_false, NULL },
+	{ "echo", COMPLETION, read_echo, NULL },
+	{ "prompt_logprobs", BOTH, read_prompt_logprobs, NULL },
+	{ "return_token_ids", BOTH, read_return_ids, NULL },
 	{ "use_beam_search", BOTH, must_be_false, NULL },
 	{ "suffix", COMPLETION, must_be_empty, NULL },
+	/* SGLang's names. */
+	{ "max_new_tokens", SGLANG, read_max_tokens, NULL },
+	{ "min_new_tokens", SGLANG, read_min_tokens, NULL },
+	{ "no_stop_trim", SGLANG, read_include_stop, NULL },
+	{ "sampling_seed", SGLANG, read_seed, NULL },
+	{ "stream_interval", SGLANG, skip_value, NULL },
+	{ "structural_tag", SGLANG, NULL, "not supported yet" },
+	{ "stop_regex", SGLANG, NULL, "not supported" },
+	{ "custom_params", SGLANG, NULL, "not supported" },
 	/* Known, not served yet. */
 	{ "functions", CHAT, NULL, "deprecated: use `tools`" },
 	{ "function_call", CHAT, NULL, "deprecated: use `tool_choice`" },
@@ -567,7 +523,6 @@ static const struct param table[] = {
 	{ "moderation", CHAT, NULL, "not supported" },
 	{ "prompt_cache_options", CHAT, NULL, "not supported" },
 	{ "verbosity", CHAT, NULL, "not supported" },
-	{ "prompt_logprobs", BOTH, NULL, "log-probabilities of the prompt are not supported yet" },
 	{ "truncate_prompt_tokens", BOTH, NULL, "prompts are never truncated" },
 	{ "guided_decoding_backend", BOTH, NULL, "the engine chooses it" },
 	{ "guided_whitespace_pattern", BOTH, NULL, "not supported" },
@@ -575,7 +530,6 @@ static const struct param table[] = {
 	{ "bad_words", BOTH, NULL, "not supported" },
 	{ "allowed_token_ids", BOTH, NULL, "not supported" },
 	{ "priority", BOTH, NULL, "not supported" },
-	{ "return_token_ids", BOTH, NULL, "not supported" },
 };
 
 static const struct param *find_param(kp_str name, enum kp_params_api api)
@@ -609,7 +563,7 @@ static int read_one(struct reader *r, kp_str name, struct kp_err *err)
 	return p->read(r, err);
 }
 
-static void defaults(struct kp_turn *t)
+void kp_params_defaults(struct kp_turn *t)
 {
 	t->sampling = (struct kp_sampling){ .n = 1,
 		.top_k = -1,
@@ -619,15 +573,23 @@ static void defaults(struct kp_turn *t)
 	t->add_special_tokens = t->kind == KP_TURN_COMPLETION;
 }
 
+static int check_one_form(const struct kp_turn *t, struct kp_err *err)
+{
+	if (t->format.kind && t->chat.tool_choice >= KP_TOOL_CHOICE_REQUIRED) {
+		return kp_err_param(err, t->format.param,
+			"`%s`: `tool_choice` already asks for a tool call", t->format.param);
+	}
+	return 0;
+}
+
 static int settle_chat(struct reader *r, struct kp_err *err)
 {
 	struct kp_turn *t = r->t;
 	if (kp_chat_settle(t, err)) {
 		return -1;
 	}
-	if (t->format.kind && t->chat.tool_choice >= KP_TOOL_CHOICE_REQUIRED) {
-		return kp_err_param(err, t->format.param,
-			"`%s`: `tool_choice` already asks for a tool call", t->format.param);
+	if (check_one_form(t, err)) {
+		return -1;
 	}
 	if (r->has_top_logprobs && r->top_logprobs > 0 && !r->logprobs_flag) {
 		return kp_err_param(err, "top_logprobs", "`top_logprobs`: needs `logprobs`: true");
@@ -657,8 +619,19 @@ static int settle_completion(struct reader *r, struct kp_err *err)
 		t->sampling.set |= KP_SET_MAX_TOKENS;
 	}
 	if (t->sampling.max_tokens == 0) {
-		return kp_err_param(
-			err, "max_tokens", "`max_tokens`: 0 needs `echo`, which is not supported");
+		if (!t->echo) {
+			return kp_err_param(err, "max_tokens", "`max_tokens`: 0 needs `echo`");
+		}
+		t->echo_only = true;
+		t->sampling.max_tokens = 1;
+	}
+	if (t->echo && t->sampling.set & KP_SET_PROMPT_LOGPROBS) {
+		return kp_err_param(err, "prompt_logprobs",
+			"`prompt_logprobs`: excludes `echo`, which shows them with `logprobs`");
+	}
+	if (t->echo && t->want_logprobs) {
+		t->sampling.prompt_logprobs = t->sampling.logprobs;
+		t->sampling.set |= KP_SET_PROMPT_LOGPROBS;
 	}
 	return 0;
 }
@@ -666,7 +639,8 @@ static int settle_completion(struct reader *r, struct kp_err *err)
 static int settle_messages(struct reader *r, struct kp_err *err)
 {
 	struct kp_turn *t = r->t;
-	if (kp_anthropic_settle(&r->anthropic, t, err) || kp_chat_settle(t, err)) {
+	if (kp_anthropic_settle(&r->anthropic, t, err) || kp_chat_settle(t, err) ||
+		check_one_form(t, err)) {
 		return -1;
 	}
 	return r->api == KP_PARAMS_MESSAGES && !(t->sampling.set & KP_SET_MAX_TOKENS)
@@ -695,6 +669,10 @@ static int settle(struct reader *r, struct kp_err *err)
 		return kp_err_param(
 			err, "stream_options", "`stream_options`: only with `stream`: true");
 	}
+	if (t->stream && !t->echo && t->sampling.set & KP_SET_PROMPT_LOGPROBS) {
+		return kp_err_param(
+			err, "prompt_logprobs", "`prompt_logprobs`: not with `stream`: true");
+	}
 	size_t prompts = t->kind == KP_TURN_CHAT ? 1 : t->n_prompts;
 	if (prompts * t->sampling.n > KP_MAX_CHOICES) {
 		return kp_err_param(err, "n", "`n`: %zu prompts times %u are more than %d choices",
@@ -709,13 +687,30 @@ static int settle(struct reader *r, struct kp_err *err)
 	return 0;
 }
 
+int kp_params_sampling(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
+{
+	struct reader r = { .t = turn, .api = KP_PARAMS_SGLANG, .j = *j };
+	kp_str name;
+	int more;
+	if (kp_json_object(&r.j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_member(&r.j, &name, err)) > 0) {
+		if (read_one(&r, name, err)) {
+			return -1;
+		}
+	}
+	*j = r.j;
+	return more;
+}
+
 int kp_params_read_api(
 	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err)
 {
 	struct reader r = { .t = turn, .api = api };
 	kp_str name;
 	int more;
-	defaults(turn);
+	kp_params_defaults(turn);
 	kp_json_init(&r.j, body, turn->arena);
 	if (kp_json_object(&r.j, err)) {
 		return -1;

@@ -133,29 +133,6 @@ static int read_detokenize(kp_str body, struct kp_turn *turn, struct kp_err *err
 	return a.has_tokens ? 0 : kp_err_param(err, "tokens", "`tokens`: missing");
 }
 
-/* As kp_stage_resolve; without a model's name it is the only one, if there is only one. */
-static enum kp_step resolve(struct kp_flow *f, struct kp_err *err)
-{
-	const struct kp_snapshot *s = f->l->snapshot;
-	size_t n = 0;
-	if (f->turn.model.p) {
-		return kp_stage_resolve(f, err);
-	}
-	f->turn.model = KP_S("");
-	for (size_t i = 0; s && i < s->n_models; i++) {
-		if (!s->models[i].is_alias) {
-			n++;
-			f->turn.model = kp_str_c(s->models[i].name);
-		}
-	}
-	if (n > 1) {
-		f->turn.model = KP_S("");
-		kp_err_param(err, "model", "`model`: missing, and this gateway serves %zu", n);
-		return KP_STEP_FAIL;
-	}
-	return kp_stage_resolve(f, err);
-}
-
 static void put_token_strs(
 	struct kp_buf *out, const struct kp_tokenizer *t, const struct kp_ids *ids)
 {
@@ -261,10 +238,10 @@ static enum kp_step reply(struct kp_flow *f, struct kp_err *err)
 }
 
 static const struct kp_stage tokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", resolve }, { "prompt", kp_stage_prompt }, { "write", write_tokens_stage },
-	{ "answer", reply }, { NULL, NULL } };
+	{ "resolve", kp_stage_resolve_only }, { "prompt", kp_stage_prompt },
+	{ "write", write_tokens_stage }, { "answer", reply }, { NULL, NULL } };
 static const struct kp_stage detokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", resolve }, { "write", write_text_stage }, { "answer", reply },
+	{ "resolve", kp_stage_resolve_only }, { "write", write_text_stage }, { "answer", reply },
 	{ NULL, NULL } };
 static const struct kp_flow_api tokenize = { "tokenize", "tok-", KP_TURN_NONE, read_tokenize,
 	tokenize_stages, NULL, NULL, KP_DIALECT_OPENAI };

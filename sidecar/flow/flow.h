@@ -140,6 +140,8 @@ void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why);
 extern const struct kp_stage kp_generate_stages[];
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
+/* Without a model's name it is the only one. */
+enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
 enum kp_step kp_stage_constrain(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);   /* context length, ids */

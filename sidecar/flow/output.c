@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "sidecar/metrics.h"
 
-enum { QUEUE_HIGH_WATER = 256 << 10 };
+enum { QUEUE_HIGH_WATER = 256 << 10, MAX_ECHO = 64 << 20 };
 
 void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
 {
@@ -65,16 +65,21 @@ void kp_flow_flush(struct kp_flow *f)
 	}
 }
 
-static void open_choice(struct kp_choice *c)
+/* true: this was its begin. */
+static bool open_choice(struct kp_choice *c)
 {
-	if (!c->is_open) {
-		c->is_open = true;
-		kp_flow_emit(
-			c->flow, &(struct kp_event){ .kind = KP_EV_ROLE,
-					 .choice = c->index,
-					 .usage = { .prompt_tokens = (uint32_t)c->prompt->ids.n,
-						 .cached_tokens = c->prompt->cached_tokens } });
+	const struct kp_flow_prompt *p = c->prompt;
+	if (c->is_open) {
+		return false;
 	}
+	c->is_open = true;
+	struct kp_event ev = { .kind = KP_EV_ROLE, .choice = c->index };
+	ev.prompt.usage = (struct kp_usage){ .prompt_tokens = (uint32_t)p->ids.n,
+		.cached_tokens = p->cached_tokens };
+	ev.prompt.ids = p->ids.p;
+	ev.prompt.n_ids = p->ids.n;
+	kp_flow_emit(c->flow, &ev);
+	return true;
 }
 
 static void finish_choice(struct kp_choice *c, const struct kp_engine_delta *d)
@@ -94,14 +99,15 @@ static void finish_choice(struct kp_choice *c, const struct kp_engine_delta *d)
 	kp_flow_emit(c->flow, &ev);
 }
 
-int kp_flow_emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, size_t from,
-	size_t n, struct kp_err *err)
+/* An event of n positions, each with as many alternatives as were asked for. */
+static int emit_positions(struct kp_choice *c, enum kp_event_kind kind,
+	const struct kp_token_logprob *positions, size_t n, int32_t most, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
 	const struct kp_tokenizer *t = f->revision->text->tokenizer;
 	size_t total = n, chars = c->n_chars;
 	for (size_t i = 0; i < n; i++) {
-		total += d->logprobs[from + i].n_top;
+		total += positions[i].n_top;
 	}
 	struct kp_event_logprob *items = kp_try_malloc(total * sizeof(*items)), *tops = items + n;
 	if (!items) {
@@ -109,11 +115,12 @@ int kp_flow_emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, 
 			err, KP_RESOURCE_EXHAUSTED, "out of memory for log-probabilities");
 	}
 	for (size_t i = 0; i < n; i++) {
-		const struct kp_token_logprob *p = &d->logprobs[from + i];
-		uint32_t n_top = KP_MIN(p->n_top, (uint32_t)f->turn.sampling.logprobs);
+		const struct kp_token_logprob *p = &positions[i];
+		uint32_t n_top = KP_MIN(p->n_top, (uint32_t)most);
 		items[i] = (struct kp_event_logprob){ .bytes = kp_tokenizer_token_bytes(t, p->id),
 			.logprob = p->logprob,
 			.id = p->id,
+			.is_absent = p->is_absent,
 			.top = tops,
 			.n_top = n_top,
 			.text_offset = (uint32_t)chars };
@@ -125,12 +132,66 @@ int kp_flow_emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, 
 				.id = p->top[k].id };
 		}
 	}
-	struct kp_event ev = { .kind = KP_EV_LOGPROBS, .choice = c->index };
+	struct kp_event ev = { .kind = kind, .choice = c->index };
 	ev.logprobs.items = items;
 	ev.logprobs.n = n;
 	kp_flow_emit(f, &ev);
 	kp_mem_free(items);
 	return 0;
+}
+
+int kp_flow_emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, size_t from,
+	size_t n, struct kp_err *err)
+{
+	return emit_positions(
+		c, KP_EV_LOGPROBS, &d->logprobs[from], n, c->flow->turn.sampling.logprobs, err);
+}
+
+void kp_flow_emit_ids(struct kp_choice *c, const kp_id *ids, size_t n)
+{
+	if (c->flow->turn.want_ids && n) {
+		struct kp_event ev = { .kind = KP_EV_IDS, .choice = c->index };
+		ev.ids.p = ids;
+		ev.ids.n = n;
+		kp_flow_emit(c->flow, &ev);
+	}
+}
+
+/* The prompt's text; of ids what they decode to. */
+static int echo_text(struct kp_choice *c, struct kp_buf *text, struct kp_err *err)
+{
+	const struct kp_flow_prompt *p = c->prompt;
+	if (p->text.s.p) {
+		kp_buf_add(text, p->text.s);
+		return 0;
+	}
+	return kp_tokenizer_decode(c->flow->revision->text->tokenizer, p->ids.p, p->ids.n,
+		c->flow->turn.sampling.skip_special_tokens, text, err);
+}
+
+/* What a choice shows of its prompt, once: log-probabilities, and with `echo` the text behind them. */
+static int emit_prompt(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err)
+{
+	const struct kp_turn *turn = &c->flow->turn;
+	enum kp_event_kind kind = turn->echo ? KP_EV_LOGPROBS : KP_EV_PROMPT_LOGPROBS;
+	KP_AUTO(buf) struct kp_buf text;
+	kp_buf_init(&text, MAX_ECHO);
+	if (turn->sampling.set & KP_SET_PROMPT_LOGPROBS && d->prompt_logprobs &&
+		emit_positions(c, kind, d->prompt_logprobs, d->n_prompt_logprobs,
+			turn->sampling.prompt_logprobs, err)) {
+		return -1;
+	}
+	if (!turn->echo) {
+		return 0;
+	}
+	if (echo_text(c, &text, err)) {
+		return -1;
+	}
+	kp_flow_emit(c->flow,
+		&(struct kp_event){
+			.kind = KP_EV_TEXT, .choice = c->index, .text = kp_buf_str(&text) });
+	c->n_chars += (uint32_t)kp_utf8_count(kp_buf_str(&text));
+	return kp_buf_finish(&text, "prompt", err);
 }
 
 static bool has_id(const kp_id *ids, size_t n, kp_id id)
@@ -231,10 +292,11 @@ static int emit_delta(struct kp_choice *c, const struct kp_engine_delta *d, stru
 		release_held(c, &text);
 	}
 	bool has_logprobs = f->turn.want_logprobs && d->logprobs && n_used;
+	kp_flow_emit_ids(c, d->ids, n_used);
 	if (has_logprobs && kp_flow_emit_logprobs(c, d, 0, n_used, err)) {
 		return -1;
 	}
-	if (text.n || has_logprobs) {
+	if (text.n || has_logprobs || (f->turn.want_ids && n_used)) {
 		kp_flow_emit(f, &(struct kp_event){ .kind = KP_EV_TEXT,
 					.choice = c->index,
 					.text = kp_buf_str(&text) });
@@ -268,11 +330,23 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 		kp_choice_failed(c, &err);
 		return;
 	}
+	if (d->finish == KP_FINISH_ABORT && f->api->dialect == KP_DIALECT_ANTHROPIC) {
+		/* OpenAI's APIs have a word for it; here it would look like an end. */
+		kp_err_set(&err, KP_ABORTED, "the engine aborted the answer");
+		kp_choice_failed(c, &err);
+		return;
+	}
 	first_token(f);
 	c->heard_ns = kp_loop_now(f->l->loop);
 	c->prompt->cached_tokens = KP_MAX(c->prompt->cached_tokens, d->cached_tokens);
-	open_choice(c);
-	if (c->parser ? emit_parsed(c, d, &err) : emit_delta(c, d, &err)) {
+	bool begins = open_choice(c);
+	struct kp_engine_delta shown = *d;
+	if (f->turn.echo_only) { /* engines make one token at least */
+		shown.n_ids = 0;
+		shown.logprobs = NULL;
+	}
+	if ((begins && emit_prompt(c, d, &err)) ||
+		(c->parser ? emit_parsed(c, &shown, &err) : emit_delta(c, &shown, &err))) {
 		kp_flow_fail(f, &err);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* DESIGN: a choice's tokens through its parser: thoughts, text, tool calls. Stop strings are matched in the visible text only, behind the parser, so neither a
-   thought nor a call's arguments are cut by them. Where log-probabilities are wanted each token is given out by itself, behind its own. */
+   thought nor a call's arguments are cut by them. Where log-probabilities or ids are wanted each token is given out by itself, behind its own. */
 #include "sidecar/flow/output.h"
 
 static void emit_text(struct kp_choice *c, const struct kp_event *ev)
@@ -105,18 +105,20 @@ int kp_flow_parse(struct kp_choice *c, const struct kp_engine_delta *d, struct k
 {
 	struct kp_flow *f = c->flow;
 	bool logprobs = f->turn.want_logprobs && d->logprobs;
+	bool each = logprobs || f->turn.want_ids;
 	for (size_t i = 0; i < d->n_ids && c->stop.matched < 0; i++) {
 		if (logprobs && kp_flow_emit_logprobs(c, d, i, 1, err)) {
 			return -1;
 		}
+		kp_flow_emit_ids(c, &d->ids[i], 1);
 		c->has_shown = false;
 		if (feed(c, d->ids[i], err)) {
 			return -1;
 		}
-		if (logprobs || f->stops) {
+		if (each || f->stops) {
 			kp_parser_flush(c->parser);
 		}
-		if (logprobs && !c->has_shown) { /* they must not wait for another choice's text */
+		if (each && !c->has_shown) { /* they must not wait for another choice's text */
 			kp_flow_emit(f, &(struct kp_event){ .kind = kp_parser_in_thought(c->parser)
 									    ? KP_EV_REASONING
 									    : KP_EV_TEXT,

@@ -93,6 +93,29 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 	return KP_STEP_NEXT;
 }
 
+/* As kp_stage_resolve; without a model's name it is the only one, if there is only one. */
+enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err)
+{
+	const struct kp_snapshot *s = f->l->snapshot;
+	size_t n = 0;
+	if (f->turn.model.p) {
+		return kp_stage_resolve(f, err);
+	}
+	f->turn.model = KP_S("");
+	for (size_t i = 0; s && i < s->n_models; i++) {
+		if (!s->models[i].is_alias) {
+			n++;
+			f->turn.model = kp_str_c(s->models[i].name);
+		}
+	}
+	if (n > 1) {
+		f->turn.model = KP_S("");
+		kp_err_param(err, "model", "`model`: missing, and this gateway serves %zu", n);
+		return KP_STEP_FAIL;
+	}
+	return kp_stage_resolve(f, err);
+}
+
 static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 	struct kp_token_scratch *scratch, const struct kp_encode_opts *opts,
 	struct kp_flow_prompt *p, struct kp_err *err)

@@ -80,6 +80,19 @@ def test_every_parameter():
     assert sorted(names(text)) == sorted(name for name, where, refused in table if refused and where & openai)
 
 
+def test_every_parameter_of_generate():
+    code = (ROOT / "sidecar/api/sglang.c").read_text()
+    members = re.search(r"\} members\[\] = \{(.*?)\};", code, flags=re.S)[1]
+    page = section("docs/api-openai.md", "## SGLang's /generate")
+    own, _, nested = page.partition("\n### ")
+    table, _, refused = own.partition("`input_embeds`")
+    written = [name for row in rows("||\n" + table) for name in names(row[0])]
+    written += ["input_embeds", *names(refused)]
+    assert sorted(written) == sorted(re.findall(r'\{ "(\w+)", ', members))
+    written = [name for row in rows("||\n" + nested.partition("\n\n`meta_info`")[0]) for name in names(row[0])]
+    assert sorted(written) == sorted(name for name, where, _ in table_of_parameters() if "SGLANG" in where)
+
+
 def test_every_parameter_of_messages():
     cells = rows(section("docs/api-anthropic.md", "## Parameters").partition("\n### ")[0])
     written = [name for row in cells for name in names(row[0])]

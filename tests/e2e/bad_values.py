@@ -84,7 +84,6 @@ REFUSED = {
 # Parameters that are taken with some values only.
 REFUSED_VALUES = {
     "best_of": 2,
-    "echo": True,
     "suffix": "x",
     "store": True,
     "service_tier": "priority",

@@ -215,13 +215,11 @@ def test_parameters_of_engines_that_are_not_served(gateway):
     for name, value in {
         "guided_whitespace_pattern": " ",
         "chat_template": "{{ x }}",
-        "prompt_logprobs": 1,
         "truncate_prompt_tokens": 5,
         "length_penalty": 1.0,
         "bad_words": ["a"],
         "allowed_token_ids": [1],
         "priority": 1,
-        "return_token_ids": True,
     }.items():
         refused(
             gateway, CHAT, {**CHAT_BODY, name: value}, 400, name, "unsupported_parameter", message=f"`{name}`"
@@ -661,7 +659,7 @@ def test_a_slow_engine(gateway, sim, qwen3):
     assert answer.status == 200 and answer.json()["choices"][0]["text"] == expected
 
 
-def test_a_hanging_engine(start, sim, gateway, qwen3_path):
+def test_lm11_a_hanging_engine(start, sim, gateway, qwen3_path):
     """The request's own time limit ends it, whole or in the middle of a stream."""
     other = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)), "--request-timeout", 1)
     started = time.monotonic()
@@ -722,7 +720,7 @@ def test_slow_clients_were_ended(slow):
         assert client.limit - 0.5 < client.seconds < client.limit + 15, (type(client), client.seconds)
 
 
-def test_comments_while_the_engine_thinks(slow):
+def test_ss14_comments_while_the_engine_thinks(slow):
     patient = slow[-1]
     patient.join(90)
     assert patient.error is None and patient.answer.startswith(b": keep-alive\n\ndata: {"), (
