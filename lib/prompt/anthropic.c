@@ -544,6 +544,24 @@ static int read_thinking(struct kp_json *j, struct kp_turn *turn, struct kp_err 
 	return 0;
 }
 
+static int read_format(const struct kp_jv *format, struct kp_turn *turn, struct kp_err *err)
+{
+	const struct kp_jv *schema = kp_jv_get(format, KP_S("schema"));
+	if (!kp_str_eq(kp_jv_str(format, KP_S("type")), KP_S("json_schema"))) {
+		return kp_anthropic_bad(
+			err, NULL, "only `json_schema` is supported", "output_config.format.type");
+	}
+	if (!kp_jv_is(schema, KP_JSON_OBJECT)) {
+		return kp_anthropic_bad(err, NULL, schema ? "expected an object" : "missing",
+			"output_config.format.schema");
+	}
+	turn->format = (struct kp_output_format){ .kind = KP_CONSTRAINT_JSON_SCHEMA,
+		.param = "output_config",
+		.schema = *schema,
+		.strict = true };
+	return 0;
+}
+
 static int read_output_config(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_jv v;
@@ -551,9 +569,9 @@ static int read_output_config(struct kp_json *j, struct kp_turn *turn, struct kp
 		return -1;
 	}
 	const struct kp_jv *effort = kp_jv_get(&v, KP_S("effort"));
-	if (kp_anthropic_given(kp_jv_get(&v, KP_S("format")))) {
-		return kp_anthropic_bad(err, "unsupported_parameter",
-			"structured output is not supported yet", "output_config.format");
+	const struct kp_jv *format = kp_jv_get(&v, KP_S("format"));
+	if (kp_anthropic_given(format) && read_format(format, turn, err)) {
+		return -1;
 	}
 	if (!kp_anthropic_given(effort)) {
 		return 0;

@@ -76,12 +76,29 @@ int kp_anthropic_tools(struct kp_json *j, struct kp_turn *turn, struct kp_err *e
 	return 0;
 }
 
+static int name_tool(
+	struct kp_json *j, const struct kp_jv *choice, struct kp_turn *turn, struct kp_err *err)
+{
+	kp_str name = kp_jv_str(choice, KP_S("name")), *kept;
+	if (!name.n) {
+		return kp_json_fail(j, err, "`name` is missing");
+	}
+	if (!(kept = kp_arena_alloc(turn->arena, sizeof(*kept)))) {
+		return kp_arena_full(err, "tool_choice");
+	}
+	*kept = name;
+	turn->chat.allowed = kept;
+	turn->chat.n_allowed = 1;
+	return 0;
+}
+
 int kp_anthropic_tool_choice(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
 	static const struct {
 		const char *type;
 		enum kp_tool_choice choice;
-	} types[] = { { "auto", KP_TOOL_CHOICE_AUTO }, { "none", KP_TOOL_CHOICE_NONE } };
+	} types[] = { { "auto", KP_TOOL_CHOICE_AUTO }, { "none", KP_TOOL_CHOICE_NONE },
+		{ "any", KP_TOOL_CHOICE_REQUIRED }, { "tool", KP_TOOL_CHOICE_NAMED } };
 	struct kp_jv v;
 	if (kp_jv_read_as(j, KP_JSON_OBJECT, KP_MAX_VALUES, &v, err)) {
 		return -1;
@@ -92,17 +109,14 @@ int kp_anthropic_tool_choice(struct kp_json *j, struct kp_turn *turn, struct kp_
 		return kp_json_fail(j, err, "`disable_parallel_tool_use` must be a boolean");
 	}
 	turn->chat.one_call = kp_jv_is(one, KP_JSON_TRUE);
+	turn->chat.allowed = NULL; /* of a repeated key */
+	turn->chat.n_allowed = 0;
 	for (size_t i = 0; i < KP_LEN(types); i++) {
 		if (kp_str_eq(type, kp_str_c(types[i].type))) {
 			turn->chat.tool_choice = types[i].choice;
-			return 0;
+			return types[i].choice == KP_TOOL_CHOICE_NAMED ? name_tool(j, &v, turn, err)
+								       : 0;
 		}
-	}
-	if (kp_str_eq(type, KP_S("any")) || kp_str_eq(type, KP_S("tool"))) {
-		kp_json_fail(j, err, "`%" KP_FMT "` is not supported yet, only `auto` and `none`",
-			KP_ARG(type));
-		err->reason = "unsupported_parameter";
-		return -1;
 	}
 	return kp_json_fail(j, err, "`type` must be auto, any, tool or none");
 }
