@@ -185,7 +185,7 @@ def test_a_fifo_as_tokenizer_does_not_hold_the_end(start):
     gateway.wait_for("not a regular file")
 
 
-def test_errors_carry_the_request_id(two):
+def test_lm12_errors_carry_the_request_id(two):
     answer = call(two[2].port, COMPLETIONS, {"model": "none", "prompt": "x"}, headers=[("x-request-id", "mine-1")])
     assert (answer.status, answer.headers["x-request-id"]) == (404, "mine-1")
 

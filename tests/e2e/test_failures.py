@@ -41,7 +41,7 @@ def reset(connection, number):
 @pytest.mark.parametrize("leave", [close, reset])
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("version", [Connection, Http2])
-def test_client_gone(start, sims, qwen3_path, version, streamed, leave):
+def test_ss12_client_gone(start, sims, qwen3_path, version, streamed, leave):
     """The engine hears of it within a second, for every choice."""
     (sim,) = sims()
     gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)))
@@ -70,7 +70,7 @@ def test_client_gone(start, sims, qwen3_path, version, streamed, leave):
     assert engine_load(sim.address) == (0, 0)
 
 
-def test_a_client_that_reads_nothing_holds_the_engine_back(start, qwen3_path):
+def test_ss22_a_client_that_reads_nothing_holds_the_engine_back(start, qwen3_path):
     """Back-pressure: the gateway keeps a bounded part of a long answer, and goes on when the client does."""
     sim = start(Sim, "--vocab", QWEN3_TOKENS, "--max-context", 1 << 20)
     gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)))

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from programs import QWEN3_TOKENS, Gateway, Operator, Sim, engine, manifest, wait_until
-from wire import COMPLETIONS, call
+from wire import CHAT, COMPLETIONS, call
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/faults.md"
 REQUEST_TIMEOUT = 4  # seconds, so that an engine that never answers is one row among others
@@ -34,6 +34,7 @@ class Chain:
 
     def __init__(self, start, qwen3_path, directory, protocol, forwarded):
         self.start, self.faults, self.fault = start, directory / "faults", ""
+        self.is_first = protocol == "vllm" and not forwarded
         self.faults.write_text("")
         self.bad = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1, "--control", self.faults)
         self.good = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", 1)
@@ -65,16 +66,41 @@ class Chain:
         ready = lambda: all(g.ask("/readyz?verbose")[1].count(": routable") == 3 for g in {self.owner, self.gateway})
         wait_until(ready, "three endpoints")
 
-    def ask(self, model, fault, body):
+    def ask(self, model, fault, body, path=COMPLETIONS):
         """The answer of a request that the failing engine has seen."""
         self.fault = fault
         self.faults.write_text(f"{fault}\n" if fault else "")
         for _ in range(40):
             before = len(self.bad.events("start"))
-            answer = call(self.gateway.port, COMPLETIONS, {"prompt": "Hello", "model": model, **body})
+            asked = {"prompt": "Hello"} if path == COMPLETIONS else {"messages": [{"role": "user", "content": "Hello"}]}
+            answer = call(self.gateway.port, path, {**asked, "model": model, **body})
             if len(self.bad.events("start")) > before or model == "alone":
                 return answer
         raise AssertionError("the failing engine is never asked")
+
+
+def in_messages():
+    """What the table says, in the words of Anthropic's Messages."""
+    text = TABLE.read_text(encoding="utf-8").partition("| here | Messages |")[2].partition("\n\n")[0]
+    found = {}
+    for line in text.splitlines()[2:]:
+        here, there = (cell.strip() for cell in line.strip("|").split("|"))
+        for one in re.split(r" or |, ", here):
+            status = re.match(r"\d+|error event", one)[0]
+            name = (re.search(r"`\w+`", one) or re.search(r"`\w+`", here))[0]
+            found[f"{status} {name}"] = there
+    return {**found, "answer": "answer"}
+
+
+def outcome_of_message(answer):
+    text = answer.body.decode()
+    if answer.status != 200:
+        return f"{answer.status} `{answer.json()['error']['type']}`"
+    if text.startswith("{"):
+        return "answer"
+    assert text.count("event: error\n") <= 1 and ("event: error\n" in text) != text.endswith('event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    error = re.search(r"^event: error\ndata: (.*)\n\n\Z", text, flags=re.M)
+    return f"error event `{json.loads(error[1])['error']['type']}`" if error else "answer"
 
 
 def outcome(answer, streamed):
@@ -101,6 +127,14 @@ def test_fault(chain, fault, case, expected):
             assert got == expected
         else:  # one that is not streamed has its status still free
             assert re.fullmatch(r"5\d\d " + re.escape(expected.removeprefix("error event ")), got), got
+    # In the other dialects the same; once for each fault is enough.
+    if chain.is_first and case != "with another":
+        chain.wait()
+        answer = chain.ask(model, fault + k, {"max_tokens": 8, "stream": True}, CHAT)
+        assert outcome(answer, True) == expected
+        chain.wait()
+        answer = chain.ask(model, fault + k, {"max_tokens": 8, "stream": True}, "/v1/messages")
+        assert outcome_of_message(answer) == in_messages()[expected], answer.body
     # Whatever happened, nothing is left behind.
     for g in {chain.owner, chain.gateway}:
         wait_until(lambda: g.metric("kelpie_requests_in_flight") == 0, "nothing in flight")

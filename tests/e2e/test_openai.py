@@ -664,7 +664,7 @@ def test_tokenize_and_back(gateway, qwen3):
     assert answer["token_strs"] == qwen3.fast.convert_ids_to_tokens(answer["tokens"])
 
 
-def test_names_and_nulls(gateway):
+def test_lm10_names_and_nulls(gateway):
     """An alias is answered with the name that was asked for; null is the same as nothing."""
     nulls = dict.fromkeys(
         [

@@ -1,0 +1,165 @@
+"""The engine's connection breaks at each of its bytes: a proxy between gateway and engine lets so many through, then cuts. A client gets the whole answer or one
+error, in each dialect, and never a part that looks complete."""
+
+import contextlib
+import json
+import re
+import socket
+import struct
+import threading
+
+import pytest
+from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
+from wire import CHAT, COMPLETIONS, call
+
+MESSAGES = "/v1/messages"
+TOKENS = 6
+KINDS = ("reset", "close", "garbage")
+
+
+class Proxy(threading.Thread):
+    """One engine's address. `arm(n, kind)`: the connections of loops get n bytes more of the engine, then it happens; None: all pass."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.target = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.left, self.kind, self.passed = None, None, 0
+        self.lock = threading.Lock()
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                engine_side = socket.create_connection(("127.0.0.1", self.target))
+                seen = {"generate": False}
+                threading.Thread(target=self.forward, args=(client, engine_side, seen), daemon=True).start()
+                threading.Thread(target=self.back, args=(engine_side, client, seen), daemon=True).start()
+
+    def forward(self, client, engine_side, seen):
+        with contextlib.suppress(OSError):
+            while data := client.recv(65536):
+                # A generation carries the prompt's ids; health checks and questions are a few bytes.
+                if len(data) > 120:
+                    seen["generate"] = True
+                engine_side.sendall(data)
+        self.end(client, engine_side)
+
+    def back(self, engine_side, client, seen):
+        with contextlib.suppress(OSError):
+            while data := engine_side.recv(65536):
+                with self.lock:
+                    cut = self.left is not None and seen["generate"]
+                    if seen["generate"]:
+                        self.passed += len(data)
+                    if cut and len(data) >= self.left:
+                        data, kind = data[: self.left], self.kind
+                        self.left = None
+                    else:
+                        kind = None
+                        if cut:
+                            self.left -= len(data)
+                client.sendall(data)
+                if kind:
+                    self.happen(client, kind)
+                    break
+        self.end(client, engine_side)
+
+    @staticmethod
+    def happen(client, kind):
+        if kind == "garbage":
+            client.sendall(b"\xff" * 64)
+        elif kind == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    @staticmethod
+    def end(*sockets):
+        for s in sockets:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR) if s.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)[:4] == b"\0\0\0\0" else None
+            s.close()
+
+    def arm(self, n, kind):
+        with self.lock:
+            self.left, self.kind, self.passed = n, kind, 0
+
+
+@pytest.fixture(scope="module")
+def chain(start_shared, qwen3_path):
+    sim = start_shared(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", "2")
+    proxy = Proxy(sim.port)
+    gateway = start_shared(Gateway, manifest(engine("e", proxy.port, path=qwen3_path)), loops=1)
+    return proxy, gateway
+
+
+BODIES = {
+    CHAT: {"messages": [{"role": "user", "content": "Hello " * 40}]},
+    MESSAGES: {"messages": [{"role": "user", "content": "Hello " * 40}]},
+    COMPLETIONS: {"prompt": "Hello " * 60},
+}
+
+
+def ask(gateway, path, streamed):
+    return call(gateway.port, path, {"model": "m", "max_tokens": TOKENS, **BODIES[path], "stream": streamed})
+
+
+def text_of(path, answer):
+    """The whole text, or None: there was one error, in the dialect's shape."""
+    body = answer.body.decode()
+    if answer.status != 200:
+        assert answer.status in (500, 502, 503, 529), answer.body
+        value = json.loads(body)
+        assert value["error"]["message"] and (path != MESSAGES or value["type"] == "error")
+        return None
+    if path == MESSAGES:
+        events = re.findall(r"^event: (\w+)$", body, flags=re.M)
+        if events[-1] == "error":
+            assert events.count("error") == 1 and "message_delta" not in events and '"stop_reason":"' not in body
+            return None
+        assert events[-1] == "message_stop" and "error" not in events
+        return "".join(json.loads(d)["delta"].get("text", "") for d in re.findall(r"^data: (.*content_block_delta.*)$", body, flags=re.M))
+    datas = re.findall(r"^data: (.*)$", body, flags=re.M)
+    if '{"error"' in datas[-1]:
+        assert not any('"finish_reason":"' in d or d == "[DONE]" for d in datas)
+        return None
+    assert datas[-1] == "[DONE]"
+    choices = [json.loads(d)["choices"][0] for d in datas[:-1]]
+    assert choices[-1]["finish_reason"] == "length"
+    return "".join(c.get("text") or c.get("delta", {}).get("content") or c.get("delta", {}).get("reasoning_content") or "" for c in choices)
+
+
+def cut_everywhere(chain, paths, step):
+    proxy, gateway = chain
+    ready = lambda: gateway.ask("/readyz?verbose")[1].count(": routable") == 1
+    number = 0
+    for path in paths:
+        proxy.arm(None, None)
+        wait_until(ready, "the engine takes requests")
+        ask(gateway, path, True)  # the loop's connection is there
+        proxy.arm(None, None)
+        expected = text_of(path, ask(gateway, path, True))
+        total = proxy.passed
+        assert total > 100
+        outcomes = set()
+        for n in range(0, total + 1, step):
+            proxy.arm(n, KINDS[number % len(KINDS)])
+            number += 1
+            got = text_of(path, ask(gateway, path, True))
+            assert got in (None, expected), (n, got)
+            outcomes.add(got)
+            proxy.arm(None, None)
+            wait_until(ready, "the engine is back")
+        assert None in outcomes
+        wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 0, "nothing in flight")
+    return number
+
+
+def test_ss09_ss10_an08_the_connection_breaks_at_many_bytes(chain):
+    cut_everywhere(chain, (CHAT, COMPLETIONS, MESSAGES), 131)
+
+
+@pytest.mark.slow
+def test_the_connection_breaks_at_each_byte(chain):
+    print(cut_everywhere(chain, (CHAT, COMPLETIONS, MESSAGES), 1), "cuts")
