@@ -10,6 +10,7 @@
 
 static const char *const listen_on[] = { "loopback", "all", NULL };
 static const char *const request_templates[] = { "refuse", "trust", NULL };
+const char *const kp_reasoning_field_names[] = { "reasoning_content", "reasoning", NULL };
 
 #define AT(member) offsetof(struct kp_config, member)
 static const struct kp_cmdline_option options[] = {
@@ -72,6 +73,9 @@ static const struct kp_cmdline_option options[] = {
 	{ "--request-templates", "POLICY",
 		"a request's own `chat_template`: refuse (default), or trust: whoever may send requests may write control tokens",
 		KP_OPTION_CHOICE, AT(request_templates), 0, 0, request_templates },
+	{ "--reasoning-field", "NAME",
+		"what chats call thoughts: reasoning_content (default, as SGLang), reasoning (as vLLM)",
+		KP_OPTION_CHOICE, AT(reasoning_field), 0, 0, kp_reasoning_field_names },
 	{ "--loops", "N", "event loop threads (default: the CPUs it may use)", KP_OPTION_U32,
 		AT(loops), 1, 64, NULL },
 	{ "--workers", "N", "worker threads for long prompts (default: as --loops)", KP_OPTION_U32,

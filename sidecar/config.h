@@ -11,6 +11,9 @@ enum { KP_MAX_LISTEN = 16 };
 enum kp_listen_on { KP_LISTEN_ON_LOOPBACK = 0, KP_LISTEN_ON_ALL };
 enum kp_request_templates { KP_REQUEST_TEMPLATES_REFUSE = 0, KP_REQUEST_TEMPLATES_TRUST };
 
+enum kp_reasoning_field { KP_REASONING_CONTENT = 0, KP_REASONING };
+extern const char *const kp_reasoning_field_names[]; /* by value, NULL behind the last */
+
 struct kp_config {
 	const char *manifests; /* exactly one of the two says where the program comes from */
 	const char *control;   /* the operator */
@@ -36,6 +39,7 @@ struct kp_config {
 	const char *tls_cert, *tls_key;
 	enum kp_routing_policy routing;
 	enum kp_request_templates request_templates; /* `chat_template` in a request's body */
+	enum kp_reasoning_field reasoning_field;     /* what thoughts are called in chats */
 	uint32_t loops, workers;
 	uint32_t max_body_total; /* bytes of the bodies of all requests together */
 	uint32_t max_body_bytes;

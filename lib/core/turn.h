@@ -83,6 +83,7 @@ struct kp_turn {
 	struct kp_sampling sampling;
 	struct kp_output_format format;
 	bool stream, include_usage;
+	const char *reasoning_field;     /* what a chat calls thoughts */
 	bool return_token_strs, explain; /* tokenize */
 	bool want_logprobs;              /* sampling.logprobs alternatives are shown too */
 	bool want_ids;                   /* token ids are shown too */

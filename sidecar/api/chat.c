@@ -152,7 +152,7 @@ static void put_delta(struct state *s, const struct kp_event *ev, struct kp_buf 
 	*n_calls += ev->kind == KP_EV_TOOL_START;
 	chunk_begin(s, ev->choice, out);
 	kp_buf_lit(out, ",\"delta\":{");
-	kp_message_delta(ev, *n_calls, KP_REASONING_FIELD, out);
+	kp_message_delta(ev, *n_calls, s->turn->reasoning_field, out);
 	kp_buf_addc(out, '}');
 	put_logprobs_member(out, s, &s->logprobs);
 	put_ids_member(out, s, &s->ids);
@@ -272,7 +272,7 @@ static void whole_end(void *state, struct kp_buf *out)
 		struct choice *c = &s->choices[i];
 		kp_buf_printf(out, "%s{\"index\":%zu,\"message\":{\"role\":\"assistant\",",
 			i ? "," : "", i);
-		out->failed |= !kp_message_write(&c->message, KP_REASONING_FIELD, false, out);
+		out->failed |= !kp_message_write(&c->message, s->turn->reasoning_field, false, out);
 		kp_buf_lit(out, ",\"refusal\":null}");
 		put_logprobs_member(out, s, &c->logprobs);
 		put_ids_member(out, s, &c->ids);

@@ -42,6 +42,7 @@ struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s,
 	f->body = *body;
 	kp_buf_init(body, body->max);
 	f->turn.kind = api->kind;
+	f->turn.reasoning_field = kp_reasoning_field_names[l->gateway->config.reasoning_field];
 	f->turn.arena = kp_arena_create(KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * f->body.n);
 	f->turn.start_ns = f->active_ns = kp_loop_now(l->loop);
 	f->turn.deadline_ns = f->turn.start_ns + l->gateway->config.request_timeout_ns;

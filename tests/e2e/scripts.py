@@ -7,7 +7,7 @@ EOS = 151645
 
 class Scripted:
     def __init__(self, start, qwen3, qwen3_path, token_file, text, *options):
-        self.ids = qwen3.encode(text)
+        self.ids, self.path = qwen3.encode(text), qwen3_path
         script = ("--tokens", token_file(self.ids), "--stop-after", len(self.ids) + 1)
         self.sim = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--log-ids", *script, *options)
         self.gateway = start(Gateway, manifest(engine("sim", self.sim.port, path=qwen3_path)))

@@ -6,8 +6,9 @@ import urllib.request
 
 import openai
 import pytest
+from programs import Gateway, engine, manifest
 from scripts import Scripted
-from wire import call
+from wire import call, stream
 
 TOOLS = [
     {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}},
@@ -140,3 +141,14 @@ def test_parse_on_the_admin_listener(script):
     bad = call(s.gateway.admin, "/parse", {"parser": "nobody", "text": ""})
     assert bad.status == 400 and bad.json()["error"]["param"] == "parser"
     assert call(s.gateway.admin, "/parse", {"model": "nobody", "text": ""}).status == 404
+
+
+def test_what_thoughts_are_called_is_the_gateways_choice(start, script):
+    s = script(TEXT)
+    gateway = start(Gateway, manifest(engine("sim", s.sim.port, path=s.path)), "--reasoning-field", "reasoning")
+    body = {"model": "m", "messages": QUESTION, "tools": TOOLS}
+    message = call(gateway.port, "/v1/chat/completions", body).json()["choices"][0]["message"]
+    assert message["reasoning"] == "Two calls: stop here?" and "reasoning_content" not in message
+    with stream(gateway.port, "/v1/chat/completions", body) as chunks:
+        deltas = [c["choices"][0]["delta"] for c in chunks if c["choices"]]
+    assert "".join(d.get("reasoning", "") for d in deltas) == "Two calls: stop here?" and not any("reasoning_content" in d for d in deltas)
