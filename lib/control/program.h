@@ -26,7 +26,8 @@ struct kp_program_endpoint {
 	kp_str address;                         /* "127.0.0.1:50051", once per engine */
 	const struct kp_program_gateway *owner; /* NULL: none is known */
 	kp_str local; /* where its owner reaches it, if not at `address`: "127.0.0.1:50051"; "" */
-	kp_str instance; /* of one in a pod: "UID/0", its container's restarts last; "": a fixed one */
+	kp_str instance; /* of one in a pod: "UID/0", its container's restarts, or "UID/0/KEY" with the
+			    key of the pod's end (KP_INJECT_KEY); "": a fixed one */
 	kp_str wants; /* for control/ownership.h: the id of the gateway that owns it, if it is in a
 			    pod, whatever gateways claim. Not part of a program */
 };

@@ -16,12 +16,15 @@
 #define KP_INJECT_CONTAINER  "kelpie-gateway"
 #define KP_INJECT_NODE_LABEL "kelpie.dev/node-gateway" /* of node gateways' pods: their namespace */
 #define KP_INJECT_GATE       "kelpie.dev/routable"
+/* Annotation of a pod in mode Node: what its end is called when its node's gateway is asked about it. */
+#define KP_INJECT_KEY "kelpie.dev/drain-key"
 
 enum {
 	KP_INJECT_PEER_PORT = 9443,
 	KP_INJECT_PROBE_PORT = 9092, /* probes, metrics, /drained: the pod's address */
 	KP_INJECT_ADMIN_PORT = 9090, /* loopback */
-	KP_INJECT_MAX_NOTES = 16
+	KP_INJECT_MAX_NOTES = 16,
+	KP_INJECT_KEY_MAX = 64
 };
 
 struct kp_inject_settings {
@@ -40,6 +43,9 @@ void kp_inject_settings_namespace(struct kp_inject_settings *s, const char *ns);
 struct kp_inject_engine {
 	const struct kp_inference_engine_spec *engine; /* NULL: there is none of that name (yet) */
 	const struct kp_inference_pool_spec *pool;     /* of its poolRef; NULL: likewise */
+	/* Mode Node: where each node's gateway answers for the namespace, an IP address, and a key for a pod that has none yet. Without
+	   one of them its end only sleeps. */
+	kp_str node_gateway, key;
 };
 
 /* What people should know: of the caller's arena. */
@@ -47,6 +53,9 @@ struct kp_inject_notes {
 	const char *p[KP_INJECT_MAX_NOTES];
 	size_t n;
 };
+
+/* Letters, digits and `-`, KP_INJECT_KEY_MAX at most. */
+bool kp_inject_is_key(kp_str s);
 
 /* The name in the opt-in label of a pod or a pod template; p NULL: it does not opt in. */
 kp_str kp_inject_engine_name(const json_t *pod);

@@ -20,7 +20,9 @@ struct kp_inject_wishes {
 	size_t n_requests, n_limits;
 	int32_t drain_s;
 	int32_t peer_port, probe_port, admin_port;
-	kp_str log_level; /* p NULL: not given */
+	kp_str log_level;         /* p NULL: not given */
+	kp_str node_gateway, key; /* kp_inject_engine's; the key is the pod's own, if it has one */
+	bool is_again;            /* the pod was injected before */
 };
 /* -1: an annotation is named whose value is not one. Texts are borrowed from the pod and the engine. */
 int kp_inject_read_wishes(const json_t *pod, const struct kp_inject_engine *engine,

@@ -122,7 +122,7 @@ static void decide(const json_t *request, const struct kp_inject_settings *setti
 	const json_t *pod = json_object_get(request, "object");
 	kp_str uid = kp_doc_str(request, "uid"), engine = kp_inject_engine_name(pod);
 	struct kp_inject_notes notes = { .n = 0 };
-	struct kp_inject_engine known = { NULL, NULL };
+	struct kp_inject_engine known = { .engine = NULL };
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(ARENA);
 	json_t *injected = NULL;
 	r->verdict = KP_REVIEW_UNTOUCHED;
@@ -130,6 +130,7 @@ static void decide(const json_t *request, const struct kp_inject_settings *setti
 		write_head(out, uid, true);
 	} else {
 		find(ctx, kp_doc_str(request, "namespace"), engine, &known);
+		known.key = uid; /* the request's: no two pods have one */
 		if (kp_inject_pod(pod, &known, settings, a, &notes, &injected, &r->err)) {
 			r->verdict = KP_REVIEW_REFUSED;
 			write_head(out, uid, false);

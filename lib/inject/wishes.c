@@ -4,7 +4,7 @@
 
 #define PREFIX "kelpie.dev/"
 
-enum type { NAME, CHOICE, QUANTITY, NUMBER };
+enum type { NAME, KEY, CHOICE, QUANTITY, NUMBER };
 struct annotation {
 	const char *name; /* behind PREFIX */
 	enum type type;
@@ -42,6 +42,7 @@ static const struct annotation annotations[] = {
 	{ "shm", CHOICE, AT(has_shm), 0, 0, "Share or None", shares, true },
 	{ "shm-size", QUANTITY, AT(shm_size), MIB, MIB << 20, "a quantity from 1Mi to 1Ti", NULL,
 		false },
+	{ "drain-key", KEY, AT(key), 0, 0, "64 letters, digits and `-` at most", NULL, false },
 	{ "log-level", CHOICE, AT(log_level), 0, 0, "debug, info, warn or error", levels, false },
 };
 
@@ -62,6 +63,16 @@ static ptrdiff_t choice_of(const char *const *choices, kp_str value)
 	return -1;
 }
 
+bool kp_inject_is_key(kp_str s)
+{
+	bool ok = s.n > 0 && s.n <= KP_INJECT_KEY_MAX;
+	for (size_t i = 0; ok && i < s.n; i++) {
+		char c = s.p[i];
+		ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || kp_is_digit(c) || c == '-';
+	}
+	return ok;
+}
+
 /* *ret: the number, or the choice's index. */
 static bool is_valid(const struct annotation *an, kp_str value, int64_t *ret)
 {
@@ -69,6 +80,8 @@ static bool is_valid(const struct annotation *an, kp_str value, int64_t *ret)
 	switch (an->type) {
 	case NAME:
 		return value.n > 0 && value.n <= 63;
+	case KEY:
+		return kp_inject_is_key(value);
 	case CHOICE:
 		return (*ret = choice_of(an->choices, value)) >= 0;
 	case QUANTITY:
@@ -219,7 +232,11 @@ int kp_inject_read_wishes(const json_t *pod, const struct kp_inject_engine *engi
 		.drain_s = DRAIN_S,
 		.peer_port = KP_INJECT_PEER_PORT,
 		.probe_port = KP_INJECT_PROBE_PORT,
-		.admin_port = KP_INJECT_ADMIN_PORT };
+		.admin_port = KP_INJECT_ADMIN_PORT,
+		.node_gateway = engine->node_gateway,
+		.key = kp_inject_is_key(engine->key) ? engine->key : KP_STR_NULL,
+		.is_again =
+			json_object_get(kp_doc_at(pod, "metadata.annotations"), KP_INJECT_DONE) };
 	if (engine->engine) {
 		read_engine(engine->engine, ret);
 	}

@@ -14,6 +14,7 @@
 
 #define LAG_NS       (5 * KP_NS_PER_S)  /* that a watch may be behind */
 #define FORBIDDEN_NS (30 * KP_NS_PER_S) /* until what was refused is tried again, at least */
+#define LATE_NS      KP_NS_PER_S        /* that is_late means */
 enum { WORKERS = 8, KEY_MAX = 700 };
 
 enum mode { OBJECT = 1, DELETION, STATUS, UNMADE };
@@ -26,8 +27,9 @@ struct want {
 	char *ns, *name, *uid; /* uid: of what is to be deleted, or of the owner */
 	json_t *intent;
 	char digest[KP_DIGEST_MAX];
-	uint64_t round; /* when it was wanted last */
-	bool is_gone;   /* is not wanted any more, but a request is under way */
+	uint64_t round;        /* when it was wanted last */
+	bool is_gone;          /* is not wanted any more, but a request is under way */
+	int64_t not_before_ns; /* of one that is not there yet */
 	/* Of the last write that succeeded: what was written, when, and the generation or version it left. */
 	char written[KP_DIGEST_MAX];
 	int64_t written_ns;
@@ -125,6 +127,9 @@ static enum sight see(const struct want *w)
 	if (w->mode == DELETION) {
 		return live ? otherwise : DONE;
 	}
+	if (!live && now_of(w->a) < w->not_before_ns) {
+		return TOO_EARLY;
+	}
 	if (!live || !is_written || !w->left) {
 		return otherwise;
 	}
@@ -134,13 +139,19 @@ static enum sight see(const struct want *w)
 	return since > 0 ? NEEDED : since == 0 && is_marked ? DONE : otherwise;
 }
 
+static void look_later(struct want *w)
+{
+	int64_t early_ns = w->not_before_ns - now_of(w->a);
+	kp_kube_queue_add_after(w->a->queue, kp_str_c(w->key), early_ns > 0 ? early_ns : LAG_NS);
+}
+
 static void look(struct want *w)
 {
 	enum sight s = see(w);
 	if (s == NEEDED) {
 		kp_kube_queue_add(w->a->queue, kp_str_c(w->key));
 	} else if (s == TOO_EARLY) {
-		kp_kube_queue_add_after(w->a->queue, kp_str_c(w->key), LAG_NS);
+		look_later(w);
 	}
 }
 
@@ -318,7 +329,7 @@ static void on_work(void *ctx, kp_str key)
 	enum sight s = w && !w->call && a->opts.may_write(a->opts.ctx) ? see(w) : DONE;
 	if (s != NEEDED) {
 		if (s == TOO_EARLY) {
-			kp_kube_queue_add_after(a->queue, key, LAG_NS);
+			look_later(w);
 		}
 		kp_kube_queue_done(a->queue, key); /* the key is gone then */
 		return;
@@ -411,6 +422,9 @@ void kp_apply_objects(struct kp_apply *a, struct kp_actions *actions)
 		struct want *w = want(a, mode, p->kind, p->ns, p->name);
 		set_intent(w, kp_steal(p->intent), p->digest[0] ? p->digest : "-",
 			p->owner_uid.n ? p->owner_uid : p->uid);
+		if (p->is_late && !w->not_before_ns) {
+			w->not_before_ns = now_of(a) + LATE_NS;
+		}
 		if (p->cannot) {
 			set_problem(w, p->cannot);
 		}

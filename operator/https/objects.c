@@ -1,12 +1,13 @@
 /* DESIGN: InferenceEngines and InferencePools as the API server has them; one that a pod names is read when it is asked for. What
-   makes no sense counts as not there: the operator's conditions say so, the webhook need not. */
+   makes no sense counts as not there: the operator's conditions say so, the webhook need not. The Services of node gateways beside them; without
+   one the end of a pod only sleeps, so nothing waits for them. */
 #include "operator/https/internal.h"
 
 #include "api/object.h"
 #include "base/clock.h"
 #include "inject/review.h"
 #include "kube/store.h"
-#include "operator/plan/kinds.h"
+#include "operator/plan/actions.h"
 
 enum { ARENA_MAX = 8 << 20, FIELD_ERRORS_MAX = 4 };
 
@@ -14,7 +15,7 @@ struct kp_https_objects {
 	struct kp_https *h;
 	size_t n;
 	struct {
-		struct kp_kube_store *pools, *engines;
+		struct kp_kube_store *pools, *engines, *services;
 	} watched[]; /* for each namespace that is watched */
 };
 
@@ -62,6 +63,9 @@ struct kp_https_objects *kp_https_objects_create(struct kp_https *h)
 		o->watched[i].pools = kp_kube_store_create(h->kube, &opts);
 		opts.kind = &kp_kind_engine;
 		o->watched[i].engines = kp_kube_store_create(h->kube, &opts);
+		opts.kind = &kp_kind_service;
+		opts.labels = KP_S(KP_INJECT_NODE_LABEL);
+		o->watched[i].services = kp_kube_store_create(h->kube, &opts);
 	}
 	return o;
 }
@@ -71,6 +75,7 @@ void kp_https_objects_destroy(struct kp_https_objects *o)
 	for (size_t i = 0; o && i < o->n; i++) {
 		kp_kube_store_destroy(o->watched[i].pools);
 		kp_kube_store_destroy(o->watched[i].engines);
+		kp_kube_store_destroy(o->watched[i].services);
 	}
 	kp_mem_free(o);
 }
@@ -101,6 +106,13 @@ static const void *read_spec(struct finding *f, enum kp_kind kind, const json_t 
 	return o.spec.any;
 }
 
+/* "None": somebody made it himself. */
+static kp_str cluster_ip(const json_t *service)
+{
+	kp_str ip = kp_doc_str(json_object_get(service, "spec"), "clusterIP");
+	return ip.n && !kp_str_eq(ip, KP_S("None")) ? ip : KP_STR_NULL;
+}
+
 static void find(void *ctx, kp_str ns, kp_str name, struct kp_inject_engine *ret)
 {
 	struct finding *f = ctx;
@@ -114,6 +126,10 @@ static void find(void *ctx, kp_str ns, kp_str name, struct kp_inject_engine *ret
 		pool = kp_kube_store_get(o->watched[i].pools, ns, ret->engine->pool_ref.name);
 	}
 	ret->pool = read_spec(f, KP_KIND_INFERENCE_POOL, pool);
+	for (size_t i = 0; i < o->n && !ret->node_gateway.n; i++) {
+		ret->node_gateway = cluster_ip(
+			kp_kube_store_get(o->watched[i].services, ns, KP_S(KP_NODE_GATEWAYS)));
+	}
 }
 
 static void count(struct kp_https *h, const struct kp_review *r, int64_t took_ns)

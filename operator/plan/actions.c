@@ -128,6 +128,12 @@ static json_t *pod_template(const struct kp_world_engine *e, kp_str revision)
 	return t;
 }
 
+static bool is_on_nodes(const struct kp_world_engine *e)
+{
+	return e->spec && !e->problem.n && !e->is_ending && kp_engine_is_in_pods(e->spec) &&
+	       e->spec->gateway.mode == KP_INFERENCE_ENGINE_GATEWAY_MODE_NODE;
+}
+
 /* One pod more than asked for at a time, and none less: the old ones serve until the new ones take requests, which their
    readiness gate says. */
 static void add_deployment(struct maker *m, const struct kp_world_engine *e)
@@ -146,7 +152,9 @@ static void add_deployment(struct maker *m, const struct kp_world_engine *e)
 		(struct kp_action){ .kind = &kp_kind_deployment,
 			.ns = e->ns,
 			.name = e->name,
-			.owner_uid = e->uid },
+			.owner_uid = e->uid,
+			.is_late =
+				is_on_nodes(e) }, /* after the Service that its pods' ends ask at */
 		intent);
 }
 
@@ -188,10 +196,27 @@ static void add_service(struct maker *m, const struct kp_world_pool *p)
 
 /* --- node gateways --- */
 
-static bool is_on_nodes(const struct kp_world_engine *e)
+/* Where kubelet asks the gateway of its own node whether a pod may end; also one that is not ready, or is ending. `owners` is
+   taken. */
+static void add_node_service(struct maker *m, kp_str ns, json_t *owners)
 {
-	return e->spec && !e->problem.n && !e->is_ending && kp_engine_is_in_pods(e->spec) &&
-	       e->spec->gateway.mode == KP_INFERENCE_ENGINE_GATEWAY_MODE_NODE;
+	if (kp_world_pool(m->w, ns, KP_S(KP_NODE_GATEWAYS))) {
+		json_decref(owners); /* its own Service has that name: ends of pods only sleep */
+		return;
+	}
+	json_t *intent = json_pack("{s:s,s:s,s:o,s:{s:{s:o},s:s,s:b,s:[{s:s,s:i,s:i,s:s}]}}",
+		"apiVersion", "v1", "kind", "Service", "metadata",
+		meta_of(ns, KP_S(KP_NODE_GATEWAYS), KP_INJECT_NODE_LABEL, ns, owners), "spec",
+		"selector", KP_INJECT_NODE_LABEL, text(ns), "internalTrafficPolicy", "Local",
+		"publishNotReadyAddresses", 1, "ports", "name", "probes", "port",
+		KP_INJECT_PROBE_PORT, "targetPort", KP_INJECT_PROBE_PORT, "protocol", "TCP");
+	KP_BUG_ON(!intent);
+	add(m,
+		(struct kp_action){ .kind = &kp_kind_service,
+			.ns = ns,
+			.name = KP_S(KP_NODE_GATEWAYS),
+			.owner_uid = KP_S("") },
+		intent);
 }
 
 /* One for all engines of mode Node of a namespace, which own it together. */
@@ -211,7 +236,7 @@ static void add_daemonset(struct maker *m, const struct kp_inject_settings *sett
 			const struct kp_world_pool *pool =
 				kp_world_pool(m->w, e->ns, e->spec->pool_ref.name);
 			engines[node.n_engines++] = (struct kp_inject_node_engine){ .name = e->name,
-				.facts = { e->spec, pool ? pool->spec : NULL },
+				.facts = { .engine = e->spec, .pool = pool ? pool->spec : NULL },
 				.template = kp_doc_at(e->json, "spec.template") };
 			json_array_append_new(
 				owners, owner("kelpie.dev/v1alpha1", "InferenceEngine", e->name,
@@ -231,6 +256,7 @@ static void add_daemonset(struct maker *m, const struct kp_inject_settings *sett
 			"spec", spec);
 		KP_BUG_ON(!intent);
 		add(m, one, intent);
+		add_node_service(m, first->ns, json_incref(owners));
 	}
 	json_decref(owners);
 	kp_mem_free(engines);

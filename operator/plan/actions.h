@@ -19,6 +19,7 @@ struct kp_action {
 	kp_str uid;                  /* of what is to be deleted */
 	char digest[KP_DIGEST_MAX];  /* of the intent, which has it as an annotation */
 	kp_str owner_uid;            /* of the object that controls it, "": none does */
+	bool is_late; /* where it is not there yet, it is made a moment after it was wanted first */
 };
 struct kp_actions {
 	struct kp_arena *arena; /* of the texts */
@@ -26,7 +27,7 @@ struct kp_actions {
 	size_t n;
 };
 
-#define KP_NODE_GATEWAYS "kelpie-gateway" /* the DaemonSet of a namespace */
+#define KP_NODE_GATEWAYS "kelpie-gateway" /* the DaemonSet of a namespace, and its Service */
 
 /* gateway: of the node gateways. */
 struct kp_actions *kp_actions_make(

@@ -27,8 +27,9 @@ static struct kp_program_endpoint endpoint(const struct kp_world *w,
 		.address = kp_discover_address(e, pod, a),
 		.local = is_beside ? kp_arena_printf(a, "127.0.0.1:%d", (int)e->spec->engine.port)
 				   : KP_S(""),
-		.instance = kp_arena_printf(a, "%" KP_FMT "/%u", KP_ARG(pod->uid),
-			kp_world_restarts(pod, e->spec->engine.container)),
+		.instance = kp_arena_printf(a, "%" KP_FMT "/%u%s%" KP_FMT, KP_ARG(pod->uid),
+			kp_world_restarts(pod, e->spec->engine.container), pod->key.n ? "/" : "",
+			KP_ARG(pod->key)),
 		.wants = kp_discover_owner(w, e, pod),
 	};
 }

@@ -132,6 +132,7 @@ void kp_world_add_pod(struct kp_world *w, const json_t *v)
 	const json_t *m = meta(v), *labels = json_object_get(m, "labels"),
 		     *spec = json_object_get(v, "spec"), *status = json_object_get(v, "status");
 	kp_str phase = kp_doc_str(status, "phase");
+	kp_str key = text(json_object_get(m, "annotations"), KP_INJECT_KEY);
 	bool is_gateway = json_object_get(labels, KP_INJECT_NODE_LABEL) != NULL;
 	struct kp_world_pod *p = is_gateway ? ADD(w, gateways, n_gateways) : ADD(w, pods, n_pods);
 	keep(w, v);
@@ -142,6 +143,7 @@ void kp_world_add_pod(struct kp_world *w, const json_t *v)
 		.ip = text(status, "podIP"),
 		.engine = text(labels, KP_INJECT_LABEL),
 		.revision = text(labels, KP_LABEL_REVISION),
+		.key = kp_inject_is_key(key) ? key : KP_S(""),
 		.json = v,
 		.labels = labels,
 		.is_ready = is_true(status, KP_S("Ready")),

@@ -16,6 +16,7 @@
 struct kp_world_pod {
 	kp_str ns, name, uid, node, ip; /* node and ip: "" not yet */
 	kp_str engine, revision;        /* of its labels, "" */
+	kp_str key;                     /* KP_INJECT_KEY, "" */
 	const json_t *json, *labels;
 	bool is_ready, is_ending; /* ending: deleted, failed or succeeded */
 	bool has_gate;            /* its readiness waits for KP_INJECT_GATE */

@@ -18,7 +18,7 @@ struct keep {
 static const struct keep owner[] = { { "uid", NULL }, { "kind", NULL }, { "name", NULL },
 	{ "controller", NULL }, END };
 static const struct keep our_annotations[] = { { KP_ANNOTATION_APPLIED, NULL },
-	{ KP_INJECT_DONE, NULL }, { "kelpie.dev/engine-container", NULL },
+	{ KP_INJECT_DONE, NULL }, { KP_INJECT_KEY, NULL }, { "kelpie.dev/engine-container", NULL },
 	{ "kubectl.kubernetes.io/default-container", NULL }, END };
 static const struct keep meta[] = { { "name", NULL }, { "namespace", NULL }, { "uid", NULL },
 	{ "resourceVersion", NULL }, { "generation", NULL }, { "labels", NULL },

@@ -40,6 +40,39 @@ static struct kp_admin_answer drain(
 	return text;
 }
 
+static int read_seconds(const struct kp_admin_query *query, const char *name, uint64_t otherwise,
+	uint64_t *ret, struct kp_err *err)
+{
+	kp_str s = kp_admin_arg(query, name);
+	*ret = otherwise;
+	return !s.p || kp_str_u64(s, 86400, ret)
+		       ? 0
+		       : kp_err_set(err, KP_INVALID_ARGUMENT,
+				 "`%s`: expected a number of seconds from 0 to 86400", name);
+}
+
+/* The same, of a pod whose gateway is its node's: this one, which does not drain. It waits until the operator has taken the pod's engine
+   out of the program and nothing runs there, `budget` seconds at most. */
+static struct kp_admin_answer pod_drained(struct kp_gateway *g, kp_str key, uint64_t min_s,
+	const struct kp_admin_query *query, struct kp_buf *out)
+{
+	uint64_t budget_s;
+	struct kp_err err;
+	if (read_seconds(query, "budget", KP_DRAIN_PATIENCE_S, &budget_s, &err)) {
+		return kp_admin_error(out, &err);
+	}
+	bool is_late = query->waited_ns >= (int64_t)budget_s * KP_NS_PER_S;
+	bool is_over = is_late || !kp_control_holds(g->control, key);
+	if (!is_over || query->waited_ns < (int64_t)min_s * KP_NS_PER_S) {
+		return (struct kp_admin_answer){ .status = 0 };
+	}
+	kp_log(is_late ? KP_LOG_WARN : KP_LOG_INFO, "the engine may end", kp_f_str("pod", key),
+		kp_f_z("drain", is_late ? "the time is over" : "drained"),
+		kp_f_int("ms", query->waited_ns / KP_NS_PER_MS));
+	kp_buf_addz(out, is_late ? "the time is over\n" : "drained\n");
+	return text;
+}
+
 /* The engine's preStop hook. Anybody may ask: it only waits. */
 static struct kp_admin_answer drained(
 	void *ctx, const struct kp_admin_query *query, struct kp_buf *out)
@@ -47,13 +80,14 @@ static struct kp_admin_answer drained(
 	static const char *const words[] = { "not draining", "under way", "drained",
 		"the time is over" };
 	struct kp_gateway *g = ctx;
-	kp_str min = kp_admin_arg(query, "min");
-	uint64_t min_s = 0;
+	kp_str key = kp_admin_arg(query, "pod");
+	uint64_t min_s;
 	struct kp_err err;
-	if (min.p && !kp_str_u64(min, 86400, &min_s)) {
-		kp_err_set(&err, KP_INVALID_ARGUMENT,
-			"`min`: expected a number of seconds from 0 to 86400");
+	if (read_seconds(query, "min", 0, &min_s, &err)) {
 		return kp_admin_error(out, &err);
+	}
+	if (key.p) {
+		return pod_drained(g, key, min_s, query, out);
 	}
 	enum kp_drain_state state = kp_gateway_drained(g, kp_now_ns());
 	bool is_over = state == KP_DRAIN_NONE

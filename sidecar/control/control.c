@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "obs/log.h"
+#include "sidecar/control/departed.h"
 #include "sidecar/control/engines.h"
 #include "sidecar/control/source.h"
 #include "sidecar/gwloop.h"
@@ -34,10 +35,11 @@ struct kp_control {
 	bool *loop_was_stuck;
 	struct kp_gauge *version_gauge;
 
-	pthread_mutex_t lock; /* leaf: guards the three below */
+	pthread_mutex_t lock; /* leaf: guards the four below */
 	struct kp_snapshot *snapshot;
 	struct kp_buf report;
 	bool is_ready;
+	struct kp_departed departed;
 };
 
 /* --- publishing --- */
@@ -60,6 +62,7 @@ static void publish(struct kp_defer *d)
 	pthread_mutex_lock(&c->lock);
 	struct kp_buf old = c->report;
 	struct kp_snapshot *before = c->snapshot;
+	kp_departed_note(&c->departed, before, s, kp_now_ns());
 	c->snapshot = s;
 	c->report = report;
 	c->is_ready = ready;
@@ -74,6 +77,16 @@ struct kp_snapshot *kp_control_snapshot(struct kp_control *c)
 	struct kp_snapshot *s = c->snapshot ? kp_snapshot_ref(c->snapshot) : NULL;
 	pthread_mutex_unlock(&c->lock);
 	return s;
+}
+
+bool kp_control_holds(struct kp_control *c, kp_str key)
+{
+	pthread_mutex_lock(&c->lock);
+	bool holds = !c->snapshot || !c->snapshot->has_program ||
+		     kp_departed_is_named(c->snapshot, key) ||
+		     kp_departed_is_busy(&c->departed, key, kp_now_ns());
+	pthread_mutex_unlock(&c->lock);
+	return holds;
 }
 
 static void on_changed(void *arg)
@@ -348,6 +361,7 @@ void kp_control_destroy(struct kp_control *c)
 	kp_loop_destroy(c->loop);
 	kp_program_destroy(c->program);
 	kp_snapshot_unref(c->snapshot);
+	kp_departed_fini(&c->departed);
 	kp_buf_fini(&c->report);
 	kp_mem_free(c->loop_was_stuck);
 	pthread_mutex_destroy(&c->lock);

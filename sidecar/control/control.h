@@ -29,6 +29,9 @@ bool kp_control_ready(struct kp_control *c, bool verbose, struct kp_buf *out);
 void kp_control_drains(struct kp_control *c);
 /* Any thread: what the loops serve from now; the caller's reference. NULL: nothing yet. */
 struct kp_snapshot *kp_control_snapshot(struct kp_control *c);
+/* Any thread: may the engine in the pod with that key (KP_INJECT_KEY) not end yet? While the program names it, while something runs
+   there, and while there is no program. */
+bool kp_control_holds(struct kp_control *c, kp_str key);
 /* Any thread: a call to this endpoint failed as if it were gone. It is asked for its health now,
    and marked down only if that fails too: one call's failure must not turn other requests away. */
 void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e);

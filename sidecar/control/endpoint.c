@@ -105,6 +105,14 @@ bool kp_endpoint_is(const struct kp_endpoint *e, const struct kp_program_engine 
 	       kp_str_eq(kp_str_c(e->peer), owner_peer(want));
 }
 
+kp_str kp_endpoint_key(const struct kp_endpoint *e)
+{
+	kp_str rest = kp_str_c(e->instance), part;
+	kp_str_split(&rest, '/', &part);
+	kp_str_split(&rest, '/', &part);
+	return rest.n ? rest : KP_S("");
+}
+
 int kp_endpoint_load(const struct kp_endpoint *e, int64_t now_ns)
 {
 	int load = atomic_load_explicit(&e->in_flight, memory_order_relaxed) +

@@ -29,7 +29,7 @@ struct kp_endpoint {
 	char *engine;   /* "default/demo" */
 	char *address;  /* "127.0.0.1:50051" */
 	char *dial;     /* where its owner reaches it */
-	char *instance; /* "UID/0" of one in a pod, "" */
+	char *instance; /* "UID/0", "UID/0/KEY" of one in a pod, "" */
 	char *owner,
 		*peer; /* the gateway to ask when it is not our own: id, peer address; "" none is known */
 	bool is_own; /* distance OWN */
@@ -61,6 +61,8 @@ static inline enum kp_endpoint_state kp_endpoint_state(const struct kp_endpoint 
 {
 	return (enum kp_endpoint_state)atomic_load_explicit(&e->state, memory_order_relaxed);
 }
+/* The key of its pod's end, "" */
+kp_str kp_endpoint_key(const struct kp_endpoint *e);
 /* What runs there, as far as we know, and what recent failures add. */
 int kp_endpoint_load(const struct kp_endpoint *e, int64_t now_ns);
 /* The owner said, at the end of a call of ours, how many run there altogether. */

@@ -14,7 +14,9 @@ static void find(void *ctx, kp_str ns, kp_str name, struct kp_inject_engine *ret
 	(void)ctx;
 	(void)ns;
 	if (name.n % 2) {
-		*ret = (struct kp_inject_engine){ &engine, &pool };
+		*ret = (struct kp_inject_engine){
+			.engine = &engine, .pool = &pool, .node_gateway = KP_S("10.96.0.7")
+		};
 	}
 }
 
@@ -23,10 +25,11 @@ static void twice(const json_t *pod)
 	struct kp_inject_settings s = kp_inject_defaults();
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(16 << 20);
 	struct kp_inject_notes notes = { .n = 0 };
-	struct kp_inject_engine known = { NULL, NULL };
+	struct kp_inject_engine known = { .engine = NULL };
 	struct kp_err err = KP_ERR_INIT;
 	json_t *once = NULL, *again = NULL;
 	find(NULL, KP_S(""), kp_inject_engine_name(pod), &known);
+	known.key = KP_S("u");
 	if (kp_inject_pod(pod, &known, &s, a, &notes, &once, &err) == 0) {
 		KP_BUG_ON(kp_inject_pod(once, &known, &s, a, &notes, &again, &err) != 0);
 		KP_BUG_ON(!json_equal(once, again));

@@ -210,7 +210,7 @@ static void random_pods(void **state)
 	size_t n_injected = 0;
 	const struct kp_inference_pool_target_port target = { 8080 };
 	const struct kp_inference_pool_spec pool = { .target_ports = &target, .n_target_ports = 1 };
-	const struct kp_inject_engine known = { &engine_spec, &pool };
+	struct kp_inject_engine known = { .engine = &engine_spec, .pool = &pool };
 	kp_rng_seed(&g.rng, test_seed());
 	kp_buf_init(&g.text, 1 << 20);
 	for (int round = 0; round < ROUNDS; round++) {
@@ -218,6 +218,8 @@ static void random_pods(void **state)
 		later.version = "7.0.0";
 		later.image = chance(&g, 2) ? "new:7" : now.image;
 		kp_arena_reset(arena);
+		known.node_gateway = chance(&g, 2) ? KP_S("10.96.0.7") : KP_STR_NULL;
+		known.key = chance(&g, 4) ? KP_STR_NULL : KP_S("9b3f-1");
 		json_t *was = pod(&g), *before = json_deep_copy(was);
 		json_t *made = inject_with(was, &known, &now);
 		assert_true(json_equal(was, before)); /* pure */

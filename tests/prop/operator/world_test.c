@@ -31,7 +31,9 @@ enum { ROUNDS = 150, MAX = 64 };
 		     "\",\"containers\":[{\"name\":\"c\"}]},\"status\":{\"phase\":\"" phase  \
 		     "\",\"podIP\":\"" ip                                                    \
 		     "\",\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":" restarts "}]}}"
-#define GATEWAY ",\"kelpie.dev/node-gateway\":\"default\""
+/* The label's object ends here, so that annotations may follow. */
+#define KEY(key) "},\"annotations\":{\"kelpie.dev/drain-key\":\"" key "\""
+#define GATEWAY  ",\"kelpie.dev/node-gateway\":\"default\""
 #define P_OWNED(kind, name, owner)                                                      \
 	"{\"kind\":\"" kind "\",\"apiVersion\":\"apps/v1\"," META(name, "o-" name,      \
 		",\"ownerReferences\":[{\"kind\":\"InferenceEngine\",\"name\":\"" owner \
@@ -64,8 +66,8 @@ static const char *const history[] = {
 	P_POD("w-0", "u3", "w", "x", "n1", "Running", "10.0.0.3", "4", ""),
 	GONE("Pod", "w-0"),
 	P_POD("w-0", "u4", "w", "x", "n1", "Running", "10.0.0.3", "0", ""),
-	P_POD("n-0", "u5", "n", "x", "n1", "Running", "10.0.0.5", "0", ""),
-	P_POD("n-1", "u6", "n", "x", "n2", "Running", "10.0.0.6", "0", ""),
+	P_POD("n-0", "u5", "n", "x", "n1", "Running", "10.0.0.5", "0", KEY("key-5")),
+	P_POD("n-1", "u6", "n", "x", "n2", "Running", "10.0.0.6", "0", KEY("no key")),
 	P_POD("g-1", "g1", "none", "x", "n1", "Running", "10.0.0.9", "0", GATEWAY),
 	P_POD("g-0", "g0", "none", "x", "n1", "Running", "10.0.0.8", "0", GATEWAY),
 	P_POD("stray", "u7", "nobody", "x", "n1", "Running", "10.0.0.7", "0", ""),
@@ -319,13 +321,14 @@ static void test_every_order_ends_the_same(void **state)
 	/* And the end is the right one. */
 	assert_has(&wanted, "endpoint default/t 10.0.0.1:50051 u1/1 of u1\n");
 	assert_has(&wanted, "endpoint default/w 10.0.0.3:50051 u4/0 of nobody\n");
-	assert_has(&wanted, "endpoint default/n 10.0.0.5:50051 u5/0 of g0\n");
+	assert_has(&wanted, "endpoint default/n 10.0.0.5:50051 u5/0/key-5 of g0\n");
 	assert_has(&wanted, "endpoint default/n 10.0.0.6:50051 u6/0 of nobody\n");
 	assert_false(kp_str_has(kp_buf_str(&wanted), KP_S("10.0.0.2")));
 	assert_has(&wanted, "apply Deployment default/t ");
 	assert_has(&wanted, "apply DaemonSet default/kelpie-gateway ");
 	assert_has(&wanted, "delete DaemonSet default/old ");
 	assert_has(&wanted, "apply Service default/a ");
+	assert_has(&wanted, "apply Service default/kelpie-gateway ");
 	assert_has(&wanted, "apply Service default/b ");
 	assert_false(kp_str_has(kp_buf_str(&wanted), KP_S("default/gone")));
 	assert_has(&wanted, "engine odd: spec.replicas: Invalid value: -1");

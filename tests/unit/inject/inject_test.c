@@ -299,7 +299,7 @@ static json_t *inject_engine(const char *text, struct kp_inference_engine_spec *
 {
 	json_t *pod = yaml(text);
 	struct kp_inject_settings s = kp_inject_defaults();
-	const struct kp_inject_engine known = { e, p };
+	const struct kp_inject_engine known = { .engine = e, .pool = p };
 	json_t *made = inject_with(pod, &known, &s);
 	json_decref(pod);
 	return made;
@@ -539,7 +539,7 @@ static void mode_node(void **state)
 	json_object_del(
 		kp_unconst(kp_doc_at(sidecar, "metadata.annotations")), "kelpie.dev/gateway-mode");
 	struct kp_inject_settings s = kp_inject_defaults();
-	const struct kp_inject_engine known = { &e, NULL };
+	const struct kp_inject_engine known = { .engine = &e };
 	json_t *again = inject_with(sidecar, &known, &s);
 	assert_null(gateway_of(again));
 	path_is(again, "spec.volumes", "[]");
@@ -554,6 +554,60 @@ static void mode_node(void **state)
 	json_decref(old);
 	json_decref(again);
 	json_decref(sidecar);
+}
+
+/* Where the node's gateway can be asked, the hook asks it, by a key that is the pod's for ever. */
+static void the_node_is_asked(void **state)
+{
+	(void)state;
+	struct kp_inference_engine_spec e = { .engine = { .port = 50051 },
+		.gateway = { .mode = KP_INFERENCE_ENGINE_GATEWAY_MODE_NODE },
+		.drain = { .budget_seconds = 40 } };
+	struct kp_inject_engine known = {
+		.engine = &e, .node_gateway = KP_S("10.96.0.7"), .key = KP_S("key-1")
+	};
+	struct kp_inject_settings s = kp_inject_defaults();
+	s.kubernetes_minor = 29; /* no sleep is needed */
+	static const struct {
+		const char *lifecycle, *path;
+	} table[] = {
+		{ "", "/drained?pod=key-1&budget=40" },
+		{ "lifecycle: {preStop: {sleep: {seconds: 7}}}",
+			"/drained?pod=key-1&budget=40&min=7" },
+	};
+	for (size_t i = 0; i < KP_LEN(table); i++) {
+		char text[300], hook[200];
+		snprintf(text, sizeof(text), POD("", "%s", ""), table[i].lifecycle);
+		snprintf(hook, sizeof(hook),
+			"{\"httpGet\":{\"host\":\"10.96.0.7\",\"path\":\"%s\",\"port\":9092}}",
+			table[i].path);
+		json_t *pod = yaml(text), *made = inject_with(pod, &known, &s);
+		is(kp_doc_at(engine_of(made), "lifecycle.preStop"), hook);
+		assert_str_lit(kp_doc_str(kp_doc_at(made, "metadata.annotations"), KP_INJECT_KEY),
+			"key-1");
+		assert_int_equal(notes.n, 0);
+		struct kp_inject_engine other = known;
+		other.key = KP_S("key-2");
+		json_t *again = inject_with(made, &other, &s);
+		assert_true(json_equal(made, again));
+		json_decref(pod);
+		json_decref(made);
+		json_decref(again);
+	}
+	/* By hand first, where nothing is known of a cluster: that hook sleeps for the budget, which is no wish of anybody's. */
+	const struct kp_inject_engine by_hand = { .engine = &e };
+	s.kubernetes_minor = 0;
+	json_t *pod = yaml(POD("", "", "")), *first = inject_with(pod, &by_hand, &s);
+	is(kp_doc_at(engine_of(first), "lifecycle.preStop"), "{\"sleep\":{\"seconds\":40}}");
+	json_t *then = inject_with(first, &known, &s);
+	assert_str_lit(kp_doc_str(kp_doc_at(engine_of(then), "lifecycle.preStop.httpGet"), "path"),
+		"/drained?pod=key-1&budget=40");
+	json_decref(pod);
+	json_decref(first);
+	json_decref(then);
+	assert_null(inject(POD("kelpie.dev/drain-key: 'a b'", "", "")));
+	assert_non_null(strstr(err.msg,
+		"`kelpie.dev/drain-key`: expected 64 letters, digits and `-` at most, got `a b`"));
 }
 
 /* A template that was injected, and then was changed by hand: as if the plain one had been injected. */
@@ -616,7 +670,7 @@ int main(void)
 		T(order_of_init_containers), T(hooks), T(grace), T(shared_memory),
 		T(networks_of_the_node), T(resources), T(resources_of_the_engine), T(ports),
 		T(which_container), T(hostile_annotations), T(names_of_ours), T(shapes),
-		T(clusters), T(mode_node), T(what_is_not_wanted_any_more),
+		T(clusters), T(mode_node), T(the_node_is_asked), T(what_is_not_wanted_any_more),
 		T(an_engine_that_is_not_there) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

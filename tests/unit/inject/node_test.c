@@ -69,8 +69,8 @@ static void several_engines(void **state)
 		       "spec: {nodeSelector: {gpu: h200}, tolerations: [{key: a, operator: Exists}]}"),
 	       *b = yaml(
 		       "spec: {nodeSelector: {gpu: b200}, tolerations: [{key: a, operator: Exists}, {key: b, operator: Exists}]}");
-	const struct kp_inject_node_engine both[] = { { KP_S("a"), { &spec_a, NULL }, a },
-		{ KP_S("b"), { &spec_b, NULL }, b } };
+	const struct kp_inject_node_engine both[] = { { KP_S("a"), { .engine = &spec_a }, a },
+		{ KP_S("b"), { .engine = &spec_b }, b } };
 	json_t *made = make(both, 2);
 	is(kp_doc_at(made, "template.metadata.labels"),
 		"{\"app\":\"a\",\"team\":\"b\",\"kelpie.dev/node-gateway\":\"models\"}");
@@ -86,8 +86,8 @@ static void several_engines(void **state)
 	json_decref(made);
 
 	/* One of them may run anywhere. */
-	const struct kp_inject_node_engine free_one[] = { { KP_S("a"), { &spec_a, NULL }, a },
-		{ KP_S("b"), { &spec_b, NULL }, NULL } };
+	const struct kp_inject_node_engine free_one[] = { { KP_S("a"), { .engine = &spec_a }, a },
+		{ KP_S("b"), { .engine = &spec_b }, NULL } };
 	made = make(free_one, 2);
 	assert_null(kp_doc_at(made, "template.spec.affinity"));
 	json_decref(made);
@@ -106,8 +106,9 @@ static void what_makes_no_sense_is_named(void **state)
 	(void)state;
 	bad.gateway.resources = &resources;
 	for (size_t i = 0; i < 2; i++) {
-		struct kp_inject_node_engine engines[] = { { KP_S("a"), { &spec_b, NULL }, NULL },
-			{ KP_S("b"), { &spec_b, NULL }, NULL } };
+		struct kp_inject_node_engine engines[] = { { KP_S("a"), { .engine = &spec_b },
+								   NULL },
+			{ KP_S("b"), { .engine = &spec_b }, NULL } };
 		const struct kp_inject_node node = {
 			.ns = KP_S("models"), .engines = engines, .n_engines = 2
 		};
