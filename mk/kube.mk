@@ -21,4 +21,7 @@ manifests: ## the chart as plain manifests, charts/kelpie.yaml
 
 cluster-demo: ## Kelpie on a real Kubernetes on this machine (root); MODE=node: one gateway for each node
 	hack/demo-cluster $(MODE)
-.PHONY: kube-build check-kube images check-images manifests cluster-demo
+
+check-cluster: ## streams through Kelpie on two nodes while pods, nodes, engines, gateways, operators and the API server go (root; 10 minutes); MODE=node
+	hack/check-cluster $(MODE)
+.PHONY: kube-build check-kube images check-images manifests cluster-demo check-cluster
