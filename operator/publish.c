@@ -88,6 +88,15 @@ static int compare_engine(const void *key, const void *engine)
 	return r ? r : kp_str_cmp(x->name, y->name);
 }
 
+/* NULL: it is in no program. */
+static const struct kp_status_engine *shown_engine(
+	const struct publisher *p, const struct kp_world_engine *e)
+{
+	return p->shown->n_engines ? bsearch(e, p->shown->engines, p->shown->n_engines,
+					     sizeof(*p->shown->engines), compare_engine)
+				   : NULL;
+}
+
 static void add_gpus(json_t *status, const struct kp_engine_pods *pods)
 {
 	json_t *list = json_array();
@@ -134,10 +143,7 @@ static void add_counts(const struct publisher *p, json_t *status, const struct k
 /* Without times. */
 static json_t *status_of(const struct publisher *p, const struct kp_world_engine *e)
 {
-	const struct kp_status_engine *shown =
-		p->shown->n_engines ? bsearch(e, p->shown->engines, p->shown->n_engines,
-					      sizeof(*shown), compare_engine)
-				    : NULL;
+	const struct kp_status_engine *shown = shown_engine(p, e);
 	json_t *status = json_object(), *list = json_array();
 	KP_BUG_ON(!status || !list);
 	set(status, "observedGeneration", json_integer(e->generation));
@@ -311,6 +317,21 @@ static bool is_known_everywhere(struct publisher *p, const struct kp_ns_program 
 	return has_owner;
 }
 
+/* Its owner says that it takes requests. Else an update would end the old pods while the new ones load their model: nothing else in
+   a pod need say so, and a gateway is ready as soon as there is any engine that it can send requests to. */
+static bool takes_requests(
+	const struct publisher *p, const struct kp_world_engine *e, kp_str address)
+{
+	const struct kp_status_engine *shown = shown_engine(p, e);
+	for (size_t i = 0; shown && i < shown->n_endpoints; i++) {
+		const struct kp_status_endpoint *one = &shown->endpoints[i];
+		if (kp_str_eq(one->address, address)) {
+			return kp_str_eq(one->state, KP_S("routable"));
+		}
+	}
+	return false;
+}
+
 static void publish_gate(struct publisher *p, const struct kp_world_pod *pod)
 {
 	const struct kp_world_engine *e = kp_world_engine(p->w, pod->ns, pod->engine);
@@ -323,7 +344,8 @@ static void publish_gate(struct publisher *p, const struct kp_world_pod *pod)
 	kp_str key = kp_arena_printf(p->arena, "%" KP_FMT "/%" KP_FMT "/%" KP_FMT, KP_ARG(e->ns),
 		KP_ARG(e->name), KP_ARG(address));
 	const struct kp_item *item = kp_items_find(program->items, KP_ITEM_ENDPOINT, key);
-	if (!item || !is_known_everywhere(p, program, item, kp_discover_owner(p->w, e, pod))) {
+	if (!item || !takes_requests(p, e, address) ||
+		!is_known_everywhere(p, program, item, kp_discover_owner(p->w, e, pod))) {
 		return;
 	}
 	struct kp_apply_status one = { .kind = &kp_kind_pod, .ns = pod->ns, .name = pod->name };

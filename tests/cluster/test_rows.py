@@ -5,11 +5,15 @@ import json
 import time
 
 import pytest
-from nodes import MODE, ask, containers, kubectl, pods, settle, wait_until
+from nodes import MODE, ask, containers, is_ready, kubectl, pods, settle, wait_until
 
 
 def change(**spec):
     kubectl("patch", "ie/demo", "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+def conditions(pod):
+    return {c["type"]: c["status"] for c in ask("get", "pod", pod)["status"]["conditions"]}
 
 
 def with_argument(*words):
@@ -32,18 +36,39 @@ def revisions():
 
 @pytest.mark.skipif(MODE == "node", reason="the gateway is not the pod's")
 def test_row_8_an_engine_that_never_starts_restarts_no_gateway(address):
-    """Its process ends again and again; its gateway says not ready, and goes on."""
+    """Its process ends again and again; its gateway goes on, and no pod that serves ends for it."""
     before = {p["metadata"]["name"]: 0 for p in pods()}
     change(template=with_argument("--no-such-option"))
     broken = wait_until(lambda: [p for p in pods() if p["metadata"]["name"] not in before], "a pod of the new template")[0]["metadata"]["name"]
     try:
         wait_until(lambda: containers(broken)["engine"]["restartCount"] >= 3, "three restarts of the engine")
         gateway = containers(broken)["kelpie-gateway"]
-        assert (gateway["restartCount"], gateway["started"], gateway["ready"]) == (0, True, False)
+        assert (gateway["restartCount"], gateway["started"]) == (0, True)
+        assert "kelpie.dev/routable" not in conditions(broken)
         assert before == {name: containers(name)["kelpie-gateway"]["restartCount"] for name in before}
     finally:
         change(template=with_argument())
         settle()
+
+
+def test_row_9_an_update_waits_until_models_are_loaded(during):
+    """An engine that does not answer yet is not routable: its pod is not ready, and none that serves ends for it."""
+
+    def update():
+        first = revisions()[0]
+        template = with_argument("--max-context", "90000")
+        engine = template["spec"]["containers"][0]
+        engine["args"] = ["--listen", "0.0.0.0:50052", *engine["args"]]  # nobody finds it there
+        change(template=template)
+        wait_until(lambda: revisions()[1] != first, "the new revision")
+        time.sleep(20)
+        old = [p for p in pods() if "deletionTimestamp" not in p["metadata"] and is_ready(p)]
+        assert len(old) == 3, "pods that serve have ended for one that does not"
+        change(template=with_argument())
+        wait_until(lambda: revisions() == (first, first), "the first revision again")
+
+    ended = during("an update to engines that never answer, reverted", update)
+    assert [outcome for outcome, found in ended.items() if found] == ["whole"], {k: v[:3] for k, v in ended.items() if k != "whole"}
 
 
 def test_row_9_an_update_and_its_revert_cut_nobody(during):

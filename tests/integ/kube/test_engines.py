@@ -110,11 +110,13 @@ def test_from_a_template_to_a_served_model(operator, join, ns):
     wait_until(lambda: len(pods(ns)) == 2, "two pods")
     wait_condition(ns, "Ready", ("False", "PodsPending"))
     running = start(ns, join)
-    wait_until(lambda: all(gate(p) == ["True"] for p in pods(ns).values()), "the gates are open")
     wait_condition(ns, "Ready", ("False", "EndpointsNotRoutable"))
     assert condition(ns, "Reconciling") == ("True", "EndpointsNotRoutable") and condition(ns, "Stalled") is None
+    # A model is loading: an update must not end old pods for such ones.
+    assert [gate(p) for p in pods(ns).values()] == [[], []]
     for gateway, ip in running.values():
         serve(gateway, ns, "e", ips=[ip])
+    wait_until(lambda: all(gate(p) == ["True"] for p in pods(ns).values()), "the gates are open")
     wait_condition(ns, "Ready", ("True", "Serving"))
     assert condition(ns, "Reconciling") is None
     now = status(ns)
@@ -286,6 +288,7 @@ def test_row_7_injected_attached_and_used_are_three_things(operator, join, ns):
     assert condition(ns, "Routable") == ("False", "NotRoutable")
     serve(gateway, ns, "e", ips=["10.1.0.1"])
     wait_condition(ns, "Routable", ("True", "Routable"))
+    wait_until(lambda: gate(next(iter(pods(ns).values()))) == ["True"], "the gate is open")
     gateway.close()
     wait_condition(ns, "Attached", ("False", "NotConnected"))
     assert gate(next(iter(pods(ns).values()))) == ["True"]  # never turned back
@@ -301,8 +304,8 @@ def test_a_gate_waits_for_the_last_gateway(operator, join, ns):
     slow.wait_programs(1)
     slow_now = True
     set_status(ns, name, "10.1.0.1")
-    join(pod["metadata"]["uid"], peer="10.1.0.1:9443")
-    wait_condition(ns, "Attached", ("True", "Attached"))
+    serve(join(pod["metadata"]["uid"], peer="10.1.0.1:9443"), ns, "e", ips=["10.1.0.1"])
+    wait_condition(ns, "Routable", ("True", "Routable"))
     time.sleep(1)
     assert gate(next(iter(pods(ns).values()))) == []
     slow.close()
