@@ -16,4 +16,8 @@ regen::
 	hack/gen-models
 check-gen::
 	hack/gen-models --check
+regen::
+	hack/gen-metaschemas
+check-gen::
+	hack/gen-metaschemas --check
 .PHONY: regen check-gen

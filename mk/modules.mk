@@ -1,10 +1,11 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json pki wire net rpc admin core schema kube api inject engine control token template parse prompt
+MODULES := base obs json jsonschema pki wire net rpc admin core schema kube api inject engine control token template parse prompt
 
 DEPS_base     :=
 DEPS_obs      := base
 DEPS_json     := obs base
+DEPS_jsonschema := json obs base
 DEPS_pki      := base
 DEPS_wire     := base
 DEPS_net      := json obs base
@@ -22,7 +23,7 @@ DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
 DEPS_prompt   := parse template token schema core json obs base
 DEPS_operator := control inject api kube schema core admin rpc net wire pki json obs base
-DEPS_sidecar  := prompt parse template token control engine api schema core admin rpc net wire pki json obs base
+DEPS_sidecar  := jsonschema prompt parse template token control engine api schema core admin rpc net wire pki json obs base
 DEPS_cli      := prompt parse template token inject api schema core net json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
@@ -33,6 +34,7 @@ LAYERS_operator := plan source control status apply trust https
 PKGS_base     :=
 PKGS_obs      :=
 PKGS_json     := jansson yaml-0.1
+PKGS_jsonschema := libpcre2-8
 PKGS_pki      := openssl
 PKGS_net      := libuv openssl libnghttp2
 PKGS_wire     := libprotobuf-c

@@ -1,0 +1,84 @@
+/* DESIGN: see regex.h. PCRE2's interpreter and JIT both count backtracking against the match limit; its stack is the caller's or the heap, limited too. */
+#include "jsonschema/regex.h"
+#include "base/mem.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KB = 4096, DEPTH_LIMIT = 50000, TRANSLATED_MAX = 1 << 18 };
+
+struct kp_js_regex {
+	pcre2_code *code;
+	pcre2_match_context *context;
+};
+
+static int limits(struct kp_js_regex *re, struct kp_err *err)
+{
+	re->context = pcre2_match_context_create(NULL);
+	if (!re->context) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "compile `pattern`: out of memory");
+	}
+	pcre2_set_match_limit(re->context, MATCH_LIMIT);
+	pcre2_set_heap_limit(re->context, HEAP_LIMIT_KB);
+	pcre2_set_depth_limit(re->context, DEPTH_LIMIT);
+	return 0;
+}
+
+int kp_js_regex_compile(kp_str pattern, struct kp_js_regex **ret, struct kp_err *err)
+{
+	if (pattern.n > KP_JS_REGEX_MAX) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"compile a pattern: `%zu` bytes, at most %d", pattern.n, KP_JS_REGEX_MAX);
+	}
+	KP_AUTO(buf) struct kp_buf text;
+	kp_buf_init(&text, TRANSLATED_MAX);
+	if (kp_js_regex_translate(pattern, &text, err) || kp_buf_finish(&text, "pattern", err)) {
+		return -1;
+	}
+	int code = 0;
+	PCRE2_SIZE at = 0;
+	uint32_t flags = PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_DOLLAR_ENDONLY |
+			 PCRE2_ALLOW_EMPTY_CLASS | PCRE2_MATCH_UNSET_BACKREF |
+			 PCRE2_NEVER_BACKSLASH_C | PCRE2_NEVER_UCP;
+	struct kp_js_regex *re = kp_new(struct kp_js_regex);
+	re->code = pcre2_compile((PCRE2_SPTR)text.p, text.n, flags, &code, &at, NULL);
+	if (!re->code) {
+		PCRE2_UCHAR why[128] = "";
+		(void)pcre2_get_error_message(code, why, sizeof(why));
+		kp_js_regex_destroy(re);
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "compile pattern `%" KP_FMT "`: %s",
+			KP_ARG(kp_str_sub(pattern, 0, 120)), (const char *)why);
+	}
+	if (limits(re, err)) {
+		kp_js_regex_destroy(re);
+		return -1;
+	}
+	(void)pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE); /* slower without */
+	*ret = re;
+	return 0;
+}
+
+void kp_js_regex_destroy(struct kp_js_regex *re)
+{
+	if (re) {
+		pcre2_code_free(re->code);
+		pcre2_match_context_free(re->context);
+		kp_mem_free(re);
+	}
+}
+
+int kp_js_regex_find(const struct kp_js_regex *re, kp_str s)
+{
+	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+	if (!data) {
+		return -1;
+	}
+	PCRE2_SPTR text = (PCRE2_SPTR)(s.n ? s.p : "");
+	int r = pcre2_match(re->code, text, s.n, 0, PCRE2_NO_UTF_CHECK, data, re->context);
+	if (r == PCRE2_ERROR_JIT_STACKLIMIT) {
+		r = pcre2_match(re->code, text, s.n, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data,
+			re->context);
+	}
+	pcre2_match_data_free(data);
+	return r >= 0 ? 1 : r == PCRE2_ERROR_NOMATCH ? 0 : -1;
+}

@@ -1,0 +1,282 @@
+/* What the validator says, where, and when; what compile refuses; the strict subset; budgets. The keywords themselves are tested by the JSON-Schema-Test-Suite
+   (tests/oracle/jsonschema). */
+#include "jsonschema/jsonschema.h"
+#include "tests/test.h"
+
+struct asked {
+	int result;
+	enum kp_jsonschema_verdict verdict;
+	size_t certain; /* bytes fed, one by one, when it was INVALID */
+	struct kp_jsonschema_error first;
+	size_t n_errors;
+	struct kp_err err;
+};
+
+static int compile(const char *text, struct kp_jsonschema **ret, struct kp_err *err)
+{
+	struct kp_arena *a = kp_arena_create(16 << 20);
+	struct kp_jv v;
+	struct kp_jsonschema_options o = { .assert_formats = true };
+	assert_int_equal(kp_jv_parse(kp_str_c(text), a, &v, err), 0);
+	int r = kp_jsonschema_compile(&v, &o, ret, err);
+	kp_arena_destroy(a); /* a compiled schema keeps nothing of the text */
+	return r;
+}
+
+static struct asked ask(const char *schema, kp_str text, const struct kp_jsonschema_limits *limits)
+{
+	struct asked a = { .certain = 0 };
+	struct kp_jsonschema *s;
+	assert_int_equal(compile(schema, &s, &a.err), 0);
+	struct kp_jsonschema_run *r = kp_jsonschema_run_create(s, limits);
+	for (size_t i = 0; i < text.n && a.result == 0; i++) {
+		a.result =
+			kp_jsonschema_run_feed(r, kp_str_sub(text, i, i + 1), &a.verdict, &a.err);
+		if (a.result == 0 && a.verdict == KP_JSONSCHEMA_INVALID && !a.certain) {
+			a.certain = i + 1;
+		}
+	}
+	if (a.result == 0) {
+		a.result = kp_jsonschema_run_finish(r, &a.verdict, &a.err);
+	}
+	const struct kp_jsonschema_error *errors = kp_jsonschema_run_errors(r, &a.n_errors);
+	a.first = a.n_errors ? errors[0] : a.first;
+	kp_jsonschema_run_destroy(r);
+	kp_jsonschema_destroy(s);
+	return a;
+}
+
+/* text is wrong once `certain` bytes are there. */
+static void expect(const char *schema, const char *text, size_t certain, const char *pointer,
+	const char *keyword, const char *message)
+{
+	struct asked a = ask(schema, kp_str_c(text), NULL);
+	assert_int_equal(a.result, 0);
+	assert_int_equal(a.verdict, KP_JSONSCHEMA_INVALID);
+	assert_string_equal(a.first.pointer, pointer);
+	assert_string_equal(a.first.keyword, keyword);
+	assert_string_equal(a.first.message, message);
+	assert_int_equal(a.certain, certain);
+}
+
+static void test_is_said_as_early_as_it_is_certain(void **state)
+{
+	(void)state;
+	const char *person =
+		"{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":3},\"tags\":{\"type\":\"array\",\"maxItems\":1}},"
+		"\"required\":[\"name\"],\"additionalProperties\":false}";
+	expect(person, "[1]", 1, "", "#/type", "expected an object, got an array");
+	expect(person, "{\"name\": 1}", 10, "/name", "#/properties/name/type",
+		"expected a string, got a number");
+	expect(person, "{\"name\":\"abcdef\"}", 13, "/name", "#/properties/name/maxLength",
+		"longer than 3");
+	expect(person, "{\"name\":\"\\u20acbc\\uD83D\\uDE00x\"}", 29, "/name",
+		"#/properties/name/maxLength", "longer than 3");
+	expect(person, "{\"other\":1}", 10, "/other", "#/additionalProperties",
+		"nothing is allowed here");
+	expect(person, "{\"tags\":[1,2]}", 12, "/tags", "#/properties/tags/maxItems",
+		"more items than 1");
+	expect(person, "{\"tags\":[]}", 11, "", "#/required", "there is no member `name`");
+	expect(person, "{\"name\":\"a\",\"name\":\"b\"}", 18, "", "",
+		"there is already a member `name`");
+	expect(person, "{\"name\":\"a\"} x", 14, "", "",
+		"parse JSON: expected the end, got `x` at byte 13");
+	expect("{\"anyOf\":[{\"type\":\"string\"},{\"items\":{\"minimum\":10}}]}", "[10,9.5]", 8,
+		"/1", "#/anyOf/1/items/minimum", "below 10 (the last alternative of `anyOf`)");
+	expect("{\"enum\":[\"a\",{\"b\":[1.0]}]}", "{\"b\":[2]}", 9, "", "#/enum",
+		"not one of the values");
+	expect("{\"uniqueItems\":true}", "[{\"a\":1,\"b\":2},{\"b\":2.0,\"a\":1e0},0]", 32, "",
+		"#/uniqueItems", "an item is there twice");
+	expect("{\"items\":{\"properties\":{\"a/b~\":{\"const\":1}}}}", "[{},{\"a/b~\":2}]", 14,
+		"/1/a~1b~0", "#/items/properties/a~1b~0/const", "not the value");
+}
+
+static void test_numbers_are_exact(void **state)
+{
+	(void)state;
+	expect("{\"maximum\":9007199254740993}", "9007199254740993.0000000000000001 ", 34, "",
+		"#/maximum", "above 9007199254740993");
+}
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *schema, *text;
+		bool valid;
+	} cases[] = { { "{\"multipleOf\":0.01}", "0.07", true },
+		{ "{\"multipleOf\":0.01}", "0.075", false },
+		{ "{\"multipleOf\":3}", "3e400000", true },
+		{ "{\"multipleOf\":7}", "1e400000", false },
+		{ "{\"type\":\"integer\"}", "1.0", true },
+		{ "{\"type\":\"integer\"}", "1e-1", false },
+		{ "{\"type\":\"integer\"}", "10e-1", true }, { "{\"const\":1}", "1.000e0", true },
+		{ "{\"const\":0}", "-0.0", true },
+		{ "{\"const\":123456789012345678901234567890}", "123456789012345678901234567891",
+			false },
+		{ "{\"exclusiveMinimum\":-0.1}", "-0.1", false },
+		{ "{\"minimum\":1e-400}", "1e-401", false },
+		{ "{\"maximum\":1e400}", "9e399", true } };
+	for (size_t i = 0; i < KP_LEN(cases); i++) {
+		struct asked a = ask(cases[i].schema, kp_str_c(cases[i].text), NULL);
+		assert_int_equal(a.result, 0);
+		assert_int_equal(
+			a.verdict, cases[i].valid ? KP_JSONSCHEMA_VALID : KP_JSONSCHEMA_INVALID);
+	}
+}
+
+static void test_several_errors(void **state)
+{
+	(void)state;
+	const struct kp_jsonschema_limits three = { .max_errors = 3 };
+	struct asked a = ask(
+		"{\"items\":{\"type\":\"integer\"}}", KP_S("[1,\"a\",2.5,{\"x\":1},null]"), &three);
+	assert_int_equal(a.n_errors, 3);
+	assert_string_equal(a.first.pointer, "/1");
+	a = ask("{\"items\":{\"type\":\"integer\"},\"maxItems\":2}", KP_S("[1,\"a\",2]"), &three);
+	assert_int_equal(a.n_errors, 2);
+}
+
+static void refused(const char *schema, enum kp_code code, const char *message)
+{
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_jsonschema *s;
+	assert_int_equal(compile(schema, &s, &err), -1);
+	assert_int_equal(err.code, code);
+	assert_string_equal(err.msg, message);
+}
+
+static void test_refused_schemas(void **state)
+{
+	(void)state;
+	refused("{\"properties\":{\"a\":{\"type\":\"text\"}}}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/properties/a/type`: expected null, boolean, number, integer, string, array or object, or an array of them, got a string");
+	refused("{\"$ref\":\"https://example.com/x.json\"}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/$ref`: `https://example.com/x.json`: no such document; nothing is fetched");
+	refused("{\"$ref\":\"#/$defs/a\"}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/$ref`: `#/$defs/a`: leads nowhere");
+	refused("{\"$ref\":\"#\"}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#`: `$ref` leads back to itself");
+	refused("{\"$defs\":{\"a\":{\"anyOf\":[{\"$ref\":\"#/$defs/b\"},true]},\"b\":{\"not\":{\"$ref\":\"#/$defs/a\"}}},\"$ref\":\"#/$defs/a\"}",
+		KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/$defs/a`: `$ref` leads back to itself");
+	refused("{\"$schema\":\"http://json-schema.org/draft-04/schema#\"}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/$schema`: `http://json-schema.org/draft-04/schema#` is not known: drafts 2020-12 and 7 are");
+	refused("{\"pattern\":\"(*LIMIT_MATCH=1)a\"}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/pattern`: compile pattern `(*LIMIT_MATCH=1)a`: nothing to repeat at byte 1");
+	refused("{\"pattern\":\"(?i)a\"}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/pattern`: compile pattern `(?i)a`: a group that ECMA-262 does not have at byte 0");
+	refused("{\"multipleOf\":0}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/multipleOf`: expected a number above 0, got a number");
+	refused("[]", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#`: expected a schema (an object or a boolean), got an array");
+}
+
+static void used_up(const char *schema, kp_str text, const struct kp_jsonschema_limits *limits,
+	const char *message)
+{
+	struct asked a = ask(schema, text, limits);
+	assert_int_equal(a.result, -1);
+	assert_int_equal(a.err.code, KP_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(a.err.msg, message));
+}
+
+static void test_budgets(void **state)
+{
+	(void)state;
+	const struct kp_jsonschema_limits few_steps = { .max_steps = 10 },
+					  shallow = { .max_depth = 3 },
+					  small = { .max_bytes = 4096 };
+	char deep[300], many[20000], number[1100];
+	/* each level doubles */
+	used_up("{\"$defs\":{\"a\":{\"anyOf\":[{\"items\":{\"$ref\":\"#/$defs/a\"}},{\"items\":{\"$ref\":\"#/$defs/a\"}}]}},\"$ref\":\"#/$defs/a\"}",
+		KP_S("[[[[[[[[[[[[[[[[[[[[[[[["), &few_steps, "`steps`");
+	used_up("true", KP_S("[[[[]]]]"), &shallow, "`depth`");
+	memset(deep, '[', sizeof(deep));
+	used_up("true", kp_str_n(deep, sizeof(deep)), NULL, "nested more than 128 deep");
+	memset(many, 'x', sizeof(many));
+	many[0] = '"';
+	many[sizeof(many) - 1] = '"';
+	used_up("{\"pattern\":\"y\"}", kp_str_n(many, sizeof(many)), &small, "`memory`");
+	memset(number, '1', sizeof(number));
+	used_up("true", kp_str_n(number, sizeof(number)), NULL, "number of more than 1024 bytes");
+	memset(many + 1, 'a', sizeof(many) - 3);
+	many[sizeof(many) - 2] = '!';
+	used_up("{\"pattern\":\"^(a|a|aa)+$\"}", kp_str_n(many, sizeof(many)), NULL,
+		"`backtracking of a pattern`");
+}
+
+static void strict(const char *schema, const char *message)
+{
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(16 << 20);
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_jv v;
+	assert_int_equal(kp_jv_parse(kp_str_c(schema), a, &v, &err), 0);
+	int r = kp_jsonschema_check_strict(&v, &err);
+	assert_int_equal(r, message ? -1 : 0);
+	if (message) {
+		assert_string_equal(err.msg, message);
+	}
+}
+
+static void test_strict_subset(void **state)
+{
+	(void)state;
+	strict("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":[\"string\",\"null\"]},\"b\":{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}},"
+	       "\"required\":[\"a\",\"b\"],\"additionalProperties\":false}",
+		NULL);
+	strict("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{}}},\"required\":[\"a\"],\"additionalProperties\":false}",
+		"check strict JSON schema: `#/properties/a`: `additionalProperties` must be there, and false");
+	strict("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}},\"required\":[],\"additionalProperties\":false}",
+		"check strict JSON schema: `#`: `required` must have every key of `properties`; `a` is missing");
+	strict("{\"type\":\"object\",\"properties\":{\"a\":{\"allOf\":[{}],\"type\":\"string\"}},\"required\":[\"a\"],\"additionalProperties\":false}",
+		"check strict JSON schema: `#/properties/a`: `allOf` is not permitted");
+	strict("{\"anyOf\":[]}", "check strict JSON schema: `#`: the root must not be `anyOf`");
+	strict("{\"type\":\"array\",\"items\":{}}",
+		"check strict JSON schema: `#`: the root's type must be `object`");
+	strict("{\"type\":\"object\",\"properties\":{\"a\":{\"description\":\"x\"}},\"required\":[\"a\"],\"additionalProperties\":false}",
+		"check strict JSON schema: `#/properties/a`: there is no `type`");
+}
+
+static void test_documents_that_are_given(void **state)
+{
+	(void)state;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_jv schema, other;
+	struct kp_jsonschema *s;
+	enum kp_jsonschema_verdict verdict;
+	assert_int_equal(
+		kp_jv_parse(KP_S("{\"$ref\":\"other.json#/$defs/x\"}"), a, &schema, &err), 0);
+	assert_int_equal(
+		kp_jv_parse(KP_S("{\"$defs\":{\"x\":{\"type\":\"null\"}}}"), a, &other, &err), 0);
+	const struct kp_jsonschema_document given = { KP_S_INIT("https://example.com/other.json"),
+		&other };
+	const struct kp_jsonschema_options o = { .uri = KP_S_INIT("https://example.com/a.json"),
+		.documents = &given,
+		.n_documents = 1 };
+	assert_int_equal(kp_jsonschema_compile(&schema, &o, &s, &err), 0);
+	struct kp_jsonschema_run *r = kp_jsonschema_run_create(s, NULL);
+	assert_int_equal(kp_jsonschema_run_feed(r, KP_S("7"), &verdict, &err), 0);
+	assert_int_equal(verdict, KP_JSONSCHEMA_INVALID);
+	size_t n;
+	assert_string_equal(kp_jsonschema_run_errors(r, &n)[0].keyword,
+		"https://example.com/other.json#/$defs/x/type");
+	kp_jsonschema_run_destroy(r);
+	kp_jsonschema_destroy(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_is_said_as_early_as_it_is_certain),
+		cmocka_unit_test(test_numbers_are_exact),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_several_errors),
+		cmocka_unit_test(test_refused_schemas),
+		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_strict_subset),
+		cmocka_unit_test(test_documents_that_are_given),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
