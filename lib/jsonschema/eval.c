@@ -384,6 +384,23 @@ static void name_comes(struct kp_jsonschema_run *r, uint32_t i, const struct kp_
 	}
 }
 
+enum { DEAR_MATCH = 20000, CHEAP_MATCH = 4 }; /* steps */
+
+/* 1, 0; with the budget used up 0 too. */
+static int find_regex(struct kp_jsonschema_run *r, const struct kp_js_regex *re, kp_str s)
+{
+	bool dear;
+	if (!kp_js_spend(r, CHEAP_MATCH + s.n / 16)) {
+		return 0;
+	}
+	int found = kp_js_regex_find(re, s, &dear);
+	if (found < 0) {
+		r->budget = "backtracking of a pattern";
+		return 0;
+	}
+	return dear && !kp_js_spend(r, DEAR_MATCH) ? 0 : found;
+}
+
 static void member(struct kp_jsonschema_run *r, uint32_t i, kp_str name, uint32_t ordinal)
 {
 	const struct kp_js_object *o = eval_at(r, i)->node->object;
@@ -400,16 +417,14 @@ static void member(struct kp_jsonschema_run *r, uint32_t i, kp_str name, uint32_
 			kp_js_push_eval(r, known->property, i, ROLE_ALL, ordinal);
 		}
 	}
-	for (uint32_t k = 0; k < o->n_patterns && kp_js_spend(r, 1 + name.n / 16); k++) {
-		int found = kp_js_regex_find(o->patterns[k].regex, name);
-		if (found < 0) {
-			r->budget = "backtracking of a pattern";
-			return;
-		}
-		if (found) {
+	for (uint32_t k = 0; k < o->n_patterns && !r->budget; k++) {
+		if (find_regex(r, o->patterns[k].regex, name)) {
 			matched = true;
 			kp_js_push_eval(r, o->patterns[k].node, i, ROLE_ALL, ordinal);
 		}
+	}
+	if (r->budget) {
+		return;
 	}
 	if (!matched && o->additional) {
 		matched = true;
@@ -519,13 +534,8 @@ static void close_string(struct kp_jsonschema_run *r, uint32_t i, const struct k
 	if (top(r)->length < c->min) {
 		fail_count(r, i, "minLength", "shorter than", c->min);
 	}
-	if (c->pattern && kp_js_spend(r, 1 + text.n / 16)) {
-		int found = kp_js_regex_find(c->pattern, text);
-		if (found < 0) {
-			r->budget = "backtracking of a pattern";
-		} else if (found == 0) {
-			fail(r, i, "pattern", "the pattern is not found");
-		}
+	if (c->pattern && !find_regex(r, c->pattern, text) && !r->budget) {
+		fail(r, i, "pattern", "the pattern is not found");
 	}
 	if (c->format && !kp_js_format_ok(c->format, text)) {
 		fail(r, i, "format", "not of this format");

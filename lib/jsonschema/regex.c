@@ -1,27 +1,33 @@
-/* DESIGN: see regex.h. PCRE2's interpreter and JIT both count backtracking against the match limit; its stack is the caller's or the heap, limited too. */
+/* DESIGN: see regex.h. PCRE2's interpreter and JIT both count backtracking against the match limit; its stack is the caller's or the heap, limited too.
+   PCRE2 does not tell how much it did: a match is tried with a small limit first, so that one that needs more is known to be dear. */
 #include "jsonschema/regex.h"
 #include "base/mem.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KB = 4096, DEPTH_LIMIT = 50000, TRANSLATED_MAX = 1 << 18 };
+enum {
+	MATCH_LIMIT = 200000,
+	LIGHT_LIMIT = 1000,
+	HEAP_LIMIT_KB = 4096,
+	DEPTH_LIMIT = 50000,
+	TRANSLATED_MAX = 1 << 18
+};
 
 struct kp_js_regex {
 	pcre2_code *code;
-	pcre2_match_context *context;
+	pcre2_match_context *light, *full;
 };
 
-static int limits(struct kp_js_regex *re, struct kp_err *err)
+static pcre2_match_context *limits(uint32_t match_limit)
 {
-	re->context = pcre2_match_context_create(NULL);
-	if (!re->context) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "compile `pattern`: out of memory");
+	pcre2_match_context *c = pcre2_match_context_create(NULL);
+	if (c) {
+		pcre2_set_match_limit(c, match_limit);
+		pcre2_set_heap_limit(c, HEAP_LIMIT_KB);
+		pcre2_set_depth_limit(c, DEPTH_LIMIT);
 	}
-	pcre2_set_match_limit(re->context, MATCH_LIMIT);
-	pcre2_set_heap_limit(re->context, HEAP_LIMIT_KB);
-	pcre2_set_depth_limit(re->context, DEPTH_LIMIT);
-	return 0;
+	return c;
 }
 
 int kp_js_regex_compile(kp_str pattern, struct kp_js_regex **ret, struct kp_err *err)
@@ -49,9 +55,11 @@ int kp_js_regex_compile(kp_str pattern, struct kp_js_regex **ret, struct kp_err 
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "compile pattern `%" KP_FMT "`: %s",
 			KP_ARG(kp_str_sub(pattern, 0, 120)), (const char *)why);
 	}
-	if (limits(re, err)) {
+	re->light = limits(LIGHT_LIMIT);
+	re->full = limits(MATCH_LIMIT);
+	if (!re->light || !re->full) {
 		kp_js_regex_destroy(re);
-		return -1;
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "compile `pattern`: out of memory");
 	}
 	(void)pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE); /* slower without */
 	*ret = re;
@@ -62,22 +70,36 @@ void kp_js_regex_destroy(struct kp_js_regex *re)
 {
 	if (re) {
 		pcre2_code_free(re->code);
-		pcre2_match_context_free(re->context);
+		pcre2_match_context_free(re->light);
+		pcre2_match_context_free(re->full);
 		kp_mem_free(re);
 	}
 }
 
-int kp_js_regex_find(const struct kp_js_regex *re, kp_str s)
+/* PCRE2's answer. */
+static int match(
+	const struct kp_js_regex *re, kp_str s, pcre2_match_data *data, pcre2_match_context *limits)
+{
+	PCRE2_SPTR text = (PCRE2_SPTR)(s.n ? s.p : "");
+	int r = pcre2_match(re->code, text, s.n, 0, PCRE2_NO_UTF_CHECK, data, limits);
+	if (r == PCRE2_ERROR_JIT_STACKLIMIT) {
+		r = pcre2_match(
+			re->code, text, s.n, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, limits);
+	}
+	return r;
+}
+
+int kp_js_regex_find(const struct kp_js_regex *re, kp_str s, bool *ret_dear)
 {
 	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+	*ret_dear = false;
 	if (!data) {
 		return -1;
 	}
-	PCRE2_SPTR text = (PCRE2_SPTR)(s.n ? s.p : "");
-	int r = pcre2_match(re->code, text, s.n, 0, PCRE2_NO_UTF_CHECK, data, re->context);
-	if (r == PCRE2_ERROR_JIT_STACKLIMIT) {
-		r = pcre2_match(re->code, text, s.n, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data,
-			re->context);
+	int r = match(re, s, data, re->light);
+	if (r < 0 && r != PCRE2_ERROR_NOMATCH) {
+		*ret_dear = true;
+		r = match(re, s, data, re->full);
 	}
 	pcre2_match_data_free(data);
 	return r >= 0 ? 1 : r == PCRE2_ERROR_NOMATCH ? 0 : -1;

@@ -14,8 +14,8 @@ struct kp_js_regex;
 /* INVALID_ARGUMENT with what is wrong, and where in the pattern. */
 int kp_js_regex_compile(kp_str pattern, struct kp_js_regex **ret, struct kp_err *err) KP_MUST_USE;
 void kp_js_regex_destroy(struct kp_js_regex *re);
-/* Is it found anywhere in s (valid UTF-8)? 1, 0; -1: the limit of backtracking. Threads may share re. */
-int kp_js_regex_find(const struct kp_js_regex *re, kp_str s) KP_MUST_USE;
+/* Is it found anywhere in s (valid UTF-8)? 1, 0; -1: the limit of backtracking. *ret_dear: it took much more than it should, up to some milliseconds. Threads may share re. */
+int kp_js_regex_find(const struct kp_js_regex *re, kp_str s, bool *ret_dear) KP_MUST_USE;
 /* The translation alone. */
 int kp_js_regex_translate(kp_str pattern, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 

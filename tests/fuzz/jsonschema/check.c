@@ -20,7 +20,7 @@ static void ask(const struct kp_jsonschema *s, kp_str text, kp_str cuts, struct 
 	a->result = 0;
 	a->verdict = KP_JSONSCHEMA_OPEN;
 	while (text.n && a->result == 0) {
-		size_t n = cuts.n ? 1 + (uint8_t)cuts.p[k++ % cuts.n] % 16 : text.n;
+		size_t n = cuts.n ? 1 + (size_t)((uint8_t)cuts.p[k++ % cuts.n] % 16) : text.n;
 		a->result = kp_jsonschema_run_feed(r, kp_str_sub(text, 0, n), &a->verdict, &err);
 		text = kp_str_skip(text, n);
 	}

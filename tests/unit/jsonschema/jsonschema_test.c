@@ -204,6 +204,14 @@ static void test_budgets(void **state)
 	many[sizeof(many) - 2] = '!';
 	used_up("{\"pattern\":\"^(a|a|aa)+$\"}", kp_str_n(many, sizeof(many)), NULL,
 		"`backtracking of a pattern`");
+	/* dear matches, each within its own limit, are few */
+	size_t n = 0;
+	for (many[n++] = '['; n + 20 < sizeof(many);) {
+		memcpy(many + n, "\"aaaaaaaaaaaaa!\",", 17);
+		n += 17;
+	}
+	used_up("{\"items\":{\"anyOf\":[{\"pattern\":\"^(a|a)+$\"},true]}}", kp_str_n(many, n),
+		NULL, "`steps`");
 }
 
 static void strict(const char *schema, const char *message)
