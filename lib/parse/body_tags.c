@@ -45,9 +45,9 @@ static bool was_given(const struct kp_parser *p, kp_str key)
 	return false;
 }
 
-static void value_begin(struct kp_parser *p)
+void kp_value_begin(struct kp_parser *p)
 {
-	p->mode = KP_M_VALUE;
+	p->mode = p->body == KP_BODY_TREE ? KP_M_LEAF : KP_M_VALUE;
 	p->is_streaming = false;
 	p->call_closed = false;
 	p->skip_lines = p->g->trim_lines ? 1 : 0;
@@ -56,14 +56,23 @@ static void value_begin(struct kp_parser *p)
 	kp_buf_addc(&p->given, '\0');
 }
 
+static void lead(struct kp_parser *p)
+{
+	if (p->body == KP_BODY_TREE) {
+		kp_tree_lead(p);
+	} else {
+		kp_object_key(p, kp_buf_str(&p->key));
+	}
+}
+
 static void stream_begin(struct kp_parser *p)
 {
-	kp_object_key(p, kp_buf_str(&p->key));
+	lead(p);
 	kp_call_args(p, KP_S("\""));
 	p->is_streaming = true;
 }
 
-static void put_escaped(struct kp_parser *p, kp_str text)
+void kp_put_escaped(struct kp_parser *p, kp_str text)
 {
 	KP_AUTO(buf) struct kp_buf json;
 	kp_buf_init(&json, 8 * text.n + 1);
@@ -71,7 +80,7 @@ static void put_escaped(struct kp_parser *p, kp_str text)
 	kp_call_args(p, kp_buf_str(&json));
 }
 
-static void value_text(struct kp_parser *p, kp_str text)
+void kp_value_text(struct kp_parser *p, kp_str text)
 {
 	if (p->skip_lines && text.n) {
 		p->skip_lines = 0;
@@ -84,18 +93,18 @@ static void value_text(struct kp_parser *p, kp_str text)
 		stream_begin(p);
 	}
 	if (p->is_streaming) {
-		put_escaped(p, text);
+		kp_put_escaped(p, text);
 		return;
 	}
 	kp_buf_add(&p->word, text);
 	if (p->types & KP_TYPE_STRING && kp_typing_is_string(p->types, kp_buf_str(&p->word))) {
 		stream_begin(p);
-		put_escaped(p, kp_buf_str(&p->word));
+		kp_put_escaped(p, kp_buf_str(&p->word));
 		kp_buf_reset(&p->word);
 	}
 }
 
-static void value_end(struct kp_parser *p)
+void kp_value_end(struct kp_parser *p)
 {
 	kp_str text = kp_buf_str(&p->word);
 	p->skip_lines = 0;
@@ -108,7 +117,7 @@ static void value_end(struct kp_parser *p)
 		KP_AUTO(buf) struct kp_buf json;
 		kp_buf_init(&json, 8 * text.n + 64);
 		kp_typing_write(p->types, text, &json);
-		kp_object_key(p, kp_buf_str(&p->key));
+		lead(p);
 		kp_call_args(p, kp_buf_str(&json));
 	}
 	p->is_streaming = false;
@@ -124,12 +133,12 @@ static void revert(struct kp_parser *p)
 	kp_buf_init(&p->tail, tail.max);
 	p->mode = KP_M_VALUE;
 	p->call_closed = false;
-	value_text(p, kp_buf_str(&tail));
+	kp_value_text(p, kp_buf_str(&tail));
 }
 
 /* --- keys --------------------------------------------------------------------------------------- */
 
-static unsigned marked_type(kp_str head, bool *ret_marked)
+unsigned kp_type_named(kp_str name)
 {
 	static const struct {
 		const char *name;
@@ -138,6 +147,16 @@ static unsigned marked_type(kp_str head, bool *ret_marked)
 		{ "integer", KP_TYPE_INTEGER }, { "boolean", KP_TYPE_BOOLEAN },
 		{ "null", KP_TYPE_NULL }, { "array", KP_TYPE_ARRAY },
 		{ "object", KP_TYPE_OBJECT } };
+	for (size_t i = 0; i < KP_LEN(types); i++) {
+		if (kp_str_eq(name, kp_str_c(types[i].name))) {
+			return types[i].type;
+		}
+	}
+	return 0;
+}
+
+static unsigned marked_type(kp_str head, bool *ret_marked)
+{
 	kp_str is_string = kp_head_attribute(head, KP_S("string"));
 	kp_str type = kp_head_attribute(head, KP_S("type"));
 	*ret_marked = is_string.p || type.p;
@@ -145,12 +164,7 @@ static unsigned marked_type(kp_str head, bool *ret_marked)
 		return kp_str_eq(is_string, KP_S("false")) ? KP_TYPE_ALL & ~(unsigned)KP_TYPE_STRING
 							   : 0;
 	}
-	for (size_t i = 0; i < KP_LEN(types); i++) {
-		if (kp_str_eq(type, kp_str_c(types[i].name))) {
-			return types[i].type;
-		}
-	}
-	return 0;
+	return kp_type_named(type);
 }
 
 /* Sets key and types by the head of a parameter; false: it is none. */
@@ -225,7 +239,7 @@ static void key_end(struct kp_parser *p, kp_str text)
 	if (p->g->value_open) {
 		p->mode = KP_M_VALUE_OPEN;
 	} else {
-		value_begin(p);
+		kp_value_begin(p);
 	}
 }
 
@@ -264,15 +278,17 @@ size_t kp_tags_data(struct kp_parser *p, kp_str run)
 		return key_data(p, run);
 	case KP_M_KEY_GUESS:
 		return guess_data(p, run);
+	case KP_M_TYPE:
+		return key_data(p, run);
 	case KP_M_VALUE_OPEN:
 		if (kp_is_space(run.p[0])) {
 			return 1;
 		}
-		value_begin(p); /* its opening tag is missing */
+		kp_value_begin(p); /* its opening tag is missing */
 		return 0;
 	case KP_M_VALUE_AFTER:
 		if (p->call_closed && !p->in_section && kp_is_space(run.p[0])) {
-			value_end(p); /* no other tag has to follow */
+			kp_value_end(p); /* no other tag has to follow */
 			kp_tags_end(p);
 			kp_call_end(p);
 			kp_calls_close(p);
@@ -285,7 +301,7 @@ size_t kp_tags_data(struct kp_parser *p, kp_str run)
 		kp_buf_addc(&p->tail, run.p[0]);
 		return 1;
 	default:
-		value_text(p, run);
+		kp_value_text(p, run);
 		return run.n;
 	}
 }
@@ -316,7 +332,7 @@ static void guess_end(struct kp_parser *p, kp_str text)
 	}
 	KP_AUTO(buf) struct kp_buf head = p->args;
 	kp_buf_init(&p->args, head.max);
-	value_end(p);
+	kp_value_end(p);
 	kp_buf_add(&p->word, kp_buf_str(&head));
 	key_end(p, text);
 }
@@ -338,7 +354,7 @@ static bool value_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 		p->mode = KP_M_KEY_GUESS;
 		return true;
 	default:
-		value_end(p);
+		kp_value_end(p);
 		return false;
 	}
 }
@@ -350,7 +366,7 @@ static bool after_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 			revert(p);
 			return value_mark(p, kind, text);
 		}
-		value_end(p);
+		kp_value_end(p);
 		kp_tags_end(p);
 		kp_call_end(p);
 		return false;
@@ -367,10 +383,10 @@ static bool after_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 	if (kind == KP_K_CALL_OPEN ||
 		kind == KP_K_OPEN) { /* a call cannot begin inside of a call */
 		revert(p);
-		value_text(p, text);
+		kp_value_text(p, text);
 		return true;
 	}
-	value_end(p);
+	kp_value_end(p);
 	if (kind == KP_K_KEY_OPEN) {
 		key_open(p, text);
 		return true;
@@ -390,7 +406,7 @@ bool kp_tags_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 			guess_end(p, text);
 		} else {
 			revert(p);
-			value_text(p, text);
+			kp_value_text(p, text);
 		}
 		return true;
 	case KP_M_KEY:
@@ -399,13 +415,27 @@ bool kp_tags_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 		} else { /* <arg_value> though </arg_key> is missing */
 			key_end(p, KP_S(""));
 			if (p->mode == KP_M_VALUE_OPEN) {
-				value_begin(p);
+				kp_value_begin(p);
 			}
 		}
 		return true;
-	case KP_M_VALUE_OPEN:
+	case KP_M_TYPE: /* said by the model, and believed */
+		p->types = kp_type_named(kp_str_trim(kp_buf_str(&p->word)));
+		p->is_marked = true;
+		kp_buf_reset(&p->word);
+		kp_buf_reset(&p->tail);
+		p->mode = KP_M_VALUE_OPEN;
 		if (kind == KP_K_VALUE_OPEN) {
-			value_begin(p);
+			kp_value_begin(p);
+		}
+		return true;
+	case KP_M_VALUE_OPEN:
+		if (kind == KP_K_TYPE_OPEN) {
+			kp_buf_add(&p->tail, text);
+			kp_buf_reset(&p->word);
+			p->mode = KP_M_TYPE;
+		} else if (kind == KP_K_VALUE_OPEN) {
+			kp_value_begin(p);
 		}
 		return true;
 	default:
@@ -420,7 +450,7 @@ bool kp_tags_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 void kp_tags_end(struct kp_parser *p)
 {
 	if (p->mode == KP_M_VALUE || p->mode == KP_M_VALUE_AFTER) {
-		value_end(p);
+		kp_value_end(p);
 	}
 	kp_object_end(p);
 	p->mode = KP_M_CALLS;
@@ -429,7 +459,7 @@ void kp_tags_end(struct kp_parser *p)
 void kp_tags_finish(struct kp_parser *p, bool truncated)
 {
 	if (p->mode == KP_M_VALUE_AFTER) {
-		value_end(p);
+		kp_value_end(p);
 	} else if (p->mode == KP_M_KEY_GUESS) {
 		revert(p);
 	}

@@ -264,6 +264,8 @@ static bool name_done(struct kp_parser *p)
 		kp_tags_begin(p);
 	} else if (p->body == KP_BODY_BRACES) {
 		kp_braces_begin(p);
+	} else if (p->body == KP_BODY_TREE) {
+		kp_tree_begin(p);
 	} else {
 		begin_args(p);
 	}
@@ -275,6 +277,12 @@ static bool name_done(struct kp_parser *p)
 static size_t between_data(struct kp_parser *p, kp_str run)
 {
 	char c = run.p[0];
+	if (p->g->names && p->n_calls == p->n_calls_before && (c == '[' || c == '{')) {
+		p->body = KP_BODY_JSON; /* objects instead of tags */
+		p->in_array = false;
+		kp_json_body_begin(p);
+		return 0;
+	}
 	kp_buf_addc(&p->raw, c);
 	if (!kp_is_space(c)) {
 		kp_calls_reject(p);
@@ -370,6 +378,10 @@ size_t kp_calls_data(struct kp_parser *p, kp_str run)
 		return kp_python_data(p, run);
 	case KP_M_BRACES:
 		return kp_braces_data(p, run);
+	case KP_M_TREE:
+	case KP_M_ELEMENT:
+	case KP_M_LEAF:
+		return kp_tree_data(p, run);
 	default:
 		return kp_tags_data(p, run);
 	}
@@ -383,8 +395,10 @@ static void finish_call(struct kp_parser *p)
 	if (!p->confirmed) {
 		return;
 	}
-	if (p->body == KP_BODY_TAGS && p->mode != KP_M_ARGS && p->mode != KP_M_AFTER &&
-		p->mode != KP_M_BROKEN) {
+	if (p->body == KP_BODY_TREE && p->mode >= KP_M_TREE && p->mode <= KP_M_LEAF) {
+		kp_tree_end(p);
+	} else if (p->body == KP_BODY_TAGS && p->mode != KP_M_ARGS && p->mode != KP_M_AFTER &&
+		   p->mode != KP_M_BROKEN) {
 		kp_tags_end(p);
 	} else if (p->mode == KP_M_ARGS && !p->has_args) {
 		kp_call_args(p, KP_S("{}"));
@@ -401,6 +415,11 @@ static void name_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 	kp_buf_add(&p->raw, text);
 	switch ((int)kind) {
 	case KP_K_ID:
+		if (p->g->id_first && p->id.n == 0) {
+			kp_buf_add(&p->id, kp_buf_str(&p->word));
+			kp_buf_reset(&p->word);
+			break;
+		}
 		p->mode = KP_M_ID;
 		break;
 	case KP_K_NAME_END:
@@ -423,6 +442,12 @@ static void name_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 	}
 }
 
+static bool is_tags(const struct kp_parser *p)
+{
+	return p->body == KP_BODY_TAGS &&
+	       ((p->mode >= KP_M_PARAMS && p->mode <= KP_M_KEY_GUESS) || p->mode == KP_M_TYPE);
+}
+
 void kp_calls_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 {
 	if (p->mode == KP_M_NAME || p->mode == KP_M_ID) {
@@ -440,8 +465,10 @@ void kp_calls_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 		kp_braces_mark(p);
 		return;
 	}
-	if (p->body == KP_BODY_TAGS && p->mode >= KP_M_PARAMS && p->mode <= KP_M_KEY_GUESS &&
-		kp_tags_mark(p, kind, text)) {
+	if (is_tags(p) && kp_tags_mark(p, kind, text)) {
+		return;
+	}
+	if (p->body == KP_BODY_TREE && p->confirmed && kp_tree_mark(p, kind, text)) {
 		return;
 	}
 	bool whole = !p->confirmed && p->mode == KP_M_JSON && p->envelope != KP_E_WAIT &&
@@ -493,9 +520,10 @@ void kp_calls_finish(struct kp_parser *p, bool truncated)
 		}
 	}
 	if (p->confirmed) {
-		if (p->body == KP_BODY_TAGS && p->mode >= KP_M_PARAMS &&
-			p->mode <= KP_M_KEY_GUESS) {
+		if (is_tags(p)) {
 			kp_tags_finish(p, truncated);
+		} else if (p->body == KP_BODY_TREE && !truncated) {
+			kp_tree_end(p);
 		} else if (p->mode == KP_M_JSON) {
 			kp_json_body_finish(p, truncated);
 		} else if (p->mode == KP_M_PYTHON) {

@@ -1,5 +1,7 @@
-/* DESIGN: harmony (gpt-oss): <|start|>role<|channel|>name to=receiver <|constrain|>json<|message|>text<|end|>. What is between two messages is a header, also
-   when it has junk in it; the header says what the text is. The answer begins inside of a header, whose <|start|>assistant the prompt had. */
+/* DESIGN: messages with headers. harmony (gpt-oss): <|start|>role<|channel|>name to=receiver <|constrain|>json<|message|>text<|end|>. What is between two messages is a header, also
+   when it has junk in it; the header says what the text is. The answer begins inside of a header, whose <|start|>assistant the prompt had. Inkling:
+   <|message_model|>name<|content_text|>text<|end_message|>, where the marker behind the header says it. What goes to a tool that the model has built in is a call
+   if the client offers a tool of that name, else a thought; Python's code, which is no JSON, becomes {"code": ".."}. */
 #include "parse/machine.h"
 
 enum { HEADER_MAX = 4096 };
@@ -25,35 +27,90 @@ static kp_str word_behind(kp_str header, kp_str after)
 	return kp_str_sub(header, 0, n);
 }
 
-static void message_begin(struct kp_parser *p)
+/* Arguments that are plain text: the one string in an object. */
+static void text_begin(struct kp_parser *p, const char *key)
 {
-	kp_str header = kp_buf_str(&p->header);
+	kp_tags_begin(p);
+	kp_object_key(p, kp_str_c(key));
+	kp_call_args(p, KP_S("\""));
+	p->has_args = true;
+	p->mode = KP_M_MESSAGE;
+	p->message_kind = KP_EV_TOOL_ARGUMENTS;
+}
+
+static void call_begin(struct kp_parser *p, kp_str name, const char *text_key)
+{
+	char copy[KP_NAME_MAX + 1];
+	size_t n = KP_MIN(name.n, sizeof(copy));
+	memcpy(copy, name.p, n);
+	kp_buf_reset(&p->raw);
+	p->is_bare = false;
+	if (!kp_call_start(p, kp_str_n(copy, n))) {
+		return;
+	}
+	p->has_args = false;
+	if (text_key) {
+		text_begin(p, text_key);
+	} else {
+		kp_jscan_init(&p->scan);
+		p->mode = KP_M_ARGS;
+	}
+}
+
+static void harmony_begin(struct kp_parser *p, kp_str header)
+{
 	kp_str to = word_behind(header, KP_S("to=")),
 	       channel = word_behind(header, KP_S("<|channel|>"));
 	bool function = kp_str_starts(to, KP_S("functions.")),
 	     final = kp_str_eq(channel, KP_S("final"));
+	bool built_in = to.n && !function && p->offer && kp_tool_offer_find(p->offer, to);
+	if (!final && ((function && p->offer && p->offer->n) || built_in)) {
+		call_begin(p, kp_str_skip(to, function ? 10 : 0),
+			kp_str_eq(to, KP_S("python")) ? "code" : NULL);
+	} else if (kp_str_eq(channel, KP_S("analysis")) || (to.n && !function)) {
+		p->message_kind = KP_EV_REASONING;
+	}
+}
+
+static void block_begin(struct kp_parser *p, kp_str header, kp_str kind)
+{
+	bool offered = p->offer && p->offer->n;
+	if (kp_str_has(kind, KP_S("thinking"))) {
+		p->message_kind = KP_EV_REASONING;
+	} else if (offered && kp_str_has(kind, KP_S("json"))) {
+		kp_buf_reset(&p->raw);
+		kp_buf_add(&p->raw, kind);
+		p->is_bare = p->in_array = false;
+		p->n_calls_before = p->n_calls;
+		kp_json_body_begin(p);
+	} else if (offered && kp_str_has(kind, KP_S("invoke")) &&
+		   kp_name_is_good(kp_str_trim(header))) {
+		call_begin(p, kp_str_trim(header), "text");
+	}
+}
+
+/* kind: the marker that ends the header. */
+static void message_begin(struct kp_parser *p, kp_str kind)
+{
+	kp_str header = kp_buf_str(&p->header);
 	p->mode = KP_M_MESSAGE;
 	p->message_kind = KP_EV_TEXT;
 	kp_buf_reset(&p->space);
-	if (function && !final && p->offer && p->offer->n) {
-		kp_buf_reset(&p->raw);
-		p->is_bare = false;
-		if (kp_call_start(p, kp_str_skip(to, 10))) {
-			kp_jscan_init(&p->scan);
-			p->has_args = false;
-			p->mode = KP_M_ARGS;
-		} else {
-			p->mode = KP_M_MESSAGE;
-		}
-	} else if (kp_str_eq(channel, KP_S("analysis")) || (to.n && !function)) {
-		p->message_kind =
-			KP_EV_REASONING; /* and what goes to tools that the model has built in */
+	if (p->g->message) {
+		block_begin(p, header, kind);
+	} else {
+		harmony_begin(p, header);
 	}
 	kp_buf_reset(&p->header);
 }
 
 static void end_call(struct kp_parser *p, bool truncated)
 {
+	if (p->confirmed && p->mode == KP_M_MESSAGE && !truncated) {
+		kp_call_args(p, KP_S("\"}"));
+	} else if (p->mode == KP_M_JSON && !p->confirmed && p->raw.n) {
+		kp_calls_reject(p);
+	}
 	if (p->confirmed && !p->has_args && !truncated) {
 		kp_call_args(p, KP_S("{}"));
 	}
@@ -82,6 +139,10 @@ size_t kp_channels_data(struct kp_parser *p, kp_str run)
 		return run.n;
 	case KP_M_MESSAGE:
 		p->has_text = p->has_text || p->message_kind == KP_EV_TEXT;
+		if (p->message_kind == KP_EV_TOOL_ARGUMENTS) {
+			kp_put_escaped(p, run);
+			return run.n;
+		}
 		kp_out(p, p->message_kind, run);
 		return run.n;
 	default:
@@ -107,7 +168,7 @@ void kp_channels_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 	}
 	switch ((int)kind) {
 	case KP_K_MESSAGE:
-		message_begin(p);
+		message_begin(p, text);
 		break;
 	case KP_K_START:
 	case KP_K_END:

@@ -10,12 +10,13 @@ enum { KP_MARKS = 6 };
 /* What stands inside a call. */
 enum kp_body {
 	KP_BODY_NONE = 0,
-	KP_BODY_JSON,    /* objects that hold name and arguments, alone or in an array */
-	KP_BODY_HEAD,    /* a name, a marker, the arguments as JSON */
-	KP_BODY_TAGS,    /* a name, then parameters as tags with plain text in them */
-	KP_BODY_PYTHON,  /* f(a=1, b="x") */
-	KP_BODY_BRACES,  /* name{key:value}, strings between marks (Gemma) */
-	KP_BODY_CHANNELS /* messages with headers (harmony) */
+	KP_BODY_JSON,     /* objects that hold name and arguments, alone or in an array */
+	KP_BODY_HEAD,     /* a name, a marker, the arguments as JSON */
+	KP_BODY_TAGS,     /* a name, then parameters as tags with plain text in them */
+	KP_BODY_PYTHON,   /* f(a=1, b="x") */
+	KP_BODY_BRACES,   /* name{key:value}, strings between marks (Gemma) */
+	KP_BODY_CHANNELS, /* messages with headers (harmony, Inkling) */
+	KP_BODY_TREE      /* a name, then parameters as elements, in one another (MiniMax M3) */
 };
 
 /* Identifiers of calls. */
@@ -61,17 +62,26 @@ struct kp_grammar {
 	bool name_is_key; /* {"get_weather": {...}} */
 	bool loose;       /* inner pairs are calls without the outer one */
 	bool builtins;    /* f.call(a=1) may stand behind the marker (Llama 3) */
+	bool suffixed; /* all markers of a vocabulary may end in one suffix: <tool_calls:6124c78e> */
 	/* HEAD, TAGS, BRACES */
 	enum kp_head head, key_head;
 	const char *name_end[KP_MARKS];
 	const char *id_mark; /* between name and arguments: an identifier follows */
+	bool id_first;       /* it stands between identifier and name */
 	const char *fence_open, *fence_close; /* around the arguments */
 	/* TAGS */
 	const char *key_open[KP_MARKS], *key_end[KP_MARKS], *value_open, *value_close[KP_MARKS];
-	bool json_body;  /* one JSON object may stand for all parameters */
-	bool trim_lines; /* a line end at each end of a value belongs to the markup */
+	const char *type_open,
+		*type_close; /* between key and value, where the family may say the type */
+	bool json_body;      /* one JSON object may stand for all parameters */
+	bool trim_lines;     /* a line end at each end of a value belongs to the markup */
 	/* BRACES */
 	const char *quote;
+	/* CHANNELS */
+	const char *message, *kinds[KP_MARKS],
+		*end[KP_MARKS]; /* of a message, what it is, its end; NULL: harmony's */
+	/* TREE */
+	const char *element; /* stands before each tag */
 };
 
 /* How a family writes thoughts. */
@@ -85,6 +95,7 @@ struct kp_thinking {
 	bool opens; /* when on, the template opens it in the prompt (or the model leaves the begin out) */
 	bool reopens;    /* thoughts may come again behind text */
 	bool bare_lines; /* line ends inside the markers belong to the thought */
+	bool suffixed;   /* as in struct kp_grammar */
 };
 
 extern const struct kp_grammar kp_grammars[];
@@ -92,7 +103,7 @@ extern const size_t kp_n_grammars;
 extern const struct kp_thinking kp_thinkings[];
 extern const size_t kp_n_thinkings;
 
-/* By name or alias; NULL: none of that name. */
+/* By name or alias, whichever way it is written (`deepseek-v3`, `DeepSeekV3`); NULL: none of that name. */
 const struct kp_grammar *kp_grammar_find(kp_str name);
 const struct kp_thinking *kp_thinking_find(kp_str name);
 

@@ -1,20 +1,38 @@
 /* DESIGN: a set of markers is compiled per state, once for a model. Bytes that may begin a live marker are held until they are one or cannot be one
    any more: exactly the longest suffix that is a proper prefix of a live marker. A marker whose text has added tokens of the vocabulary in it
-   matches only where those bytes came from such tokens. The state may change with each byte or marker given out; what is still held is then looked at
+   matches only where those bytes came from such tokens. Where a family's markers have a suffix (<tool_calls:6124c78e>), it is the vocabulary's, or, when that is
+   not known, the one of the first marker that the answer has. The state may change with each byte or marker given out; what is still held is then looked at
    again under the new state's set. */
 #include "parse/machine.h"
 
 #include "base/arena.h"
 
-static void add_text(struct kp_set *s, const char *before, const char *text, enum kp_mark kind,
-	const kp_str *controls, size_t n)
+struct build {
+	struct kp_set *sets;
+	const kp_str *controls;
+	size_t n;
+	bool suffixed;
+	kp_str suffix; /* of the vocabulary; KP_STR_NULL: not known */
+};
+
+static void add_text(const struct build *b, struct kp_set *s, const char *before, const char *text,
+	enum kp_mark kind)
 {
 	size_t n_before = strlen(before), n_text = strlen(text);
-	KP_BUG_ON(s->n == KP_SET_MAX || n_before + n_text > KP_MARK_MAX || n_text == 0);
+	const kp_str *controls = b->controls;
+	size_t n = b->n;
+	bool suffixed = b->suffixed && n_text > 2 && text[0] == '<' && text[n_text - 1] == '>';
+	kp_str suffix = suffixed ? b->suffix : KP_STR_NULL;
+	KP_BUG_ON(s->n == KP_SET_MAX || n_before + n_text + suffix.n > KP_MARK_MAX || n_text == 0);
 	struct kp_marker *m = &s->m[s->n++];
-	*m = (struct kp_marker){ .kind = kind, .n = (uint8_t)(n_before + n_text) };
+	*m = (struct kp_marker){ .kind = kind, .n = (uint8_t)(n_before + n_text + suffix.n) };
+	m->suffixed = suffixed && !suffix.p;
 	memcpy(m->text, before, n_before);
 	memcpy(m->text + n_before, text, n_text);
+	if (suffix.n) {
+		memcpy(m->text + n_before + n_text - 1, suffix.p, suffix.n);
+		m->text[m->n - 1] = '>';
+	}
 	for (size_t i = 0; i < m->n;) {
 		size_t best = 0;
 		for (size_t c = 0; c < n; c++) {
@@ -30,17 +48,11 @@ static void add_text(struct kp_set *s, const char *before, const char *text, enu
 	s->first[c / 64] |= UINT64_C(1) << (c % 64);
 }
 
-struct build {
-	struct kp_set *sets;
-	const kp_str *controls;
-	size_t n;
-};
-
 static void add(
 	const struct build *b, enum kp_set_name set, const char *const *texts, enum kp_mark kind)
 {
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
-		add_text(&b->sets[set], "", texts[i], kind, b->controls, b->n);
+		add_text(b, &b->sets[set], "", texts[i], kind);
 	}
 }
 
@@ -48,7 +60,7 @@ static void add_one(
 	const struct build *b, enum kp_set_name set, const char *text, enum kp_mark kind)
 {
 	if (text) {
-		add_text(&b->sets[set], "", text, kind, b->controls, b->n);
+		add_text(b, &b->sets[set], "", text, kind);
 	}
 }
 
@@ -59,7 +71,7 @@ static void add_controls(
 	struct kp_set *s = &b->sets[set];
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
 		struct kp_set before = *s;
-		add_text(s, "", texts[i], kind, b->controls, b->n);
+		add_text(b, s, "", texts[i], kind);
 		struct kp_marker *m = &s->m[s->n - 1];
 		if (!m->control) {
 			*s = before;
@@ -73,7 +85,7 @@ static void add_lines(
 	const struct build *b, enum kp_set_name set, const char *const *texts, enum kp_mark kind)
 {
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
-		add_text(&b->sets[set], "\n", texts[i], kind, b->controls, b->n);
+		add_text(b, &b->sets[set], "\n", texts[i], kind);
 	}
 }
 
@@ -168,6 +180,9 @@ static void tags(const struct build *b, const struct kp_grammar *g)
 	add(b, KP_SET_KEY, g->key_end, KP_K_KEY_END);
 	add_one(b, KP_SET_KEY, g->value_open, KP_K_VALUE_OPEN);
 	add_one(b, KP_SET_VALUE_OPEN, g->value_open, KP_K_VALUE_OPEN);
+	add_one(b, KP_SET_VALUE_OPEN, g->type_open, KP_K_TYPE_OPEN);
+	add_one(b, KP_SET_TYPE, g->type_close, KP_K_TYPE_CLOSE);
+	add_one(b, KP_SET_TYPE, g->value_open, KP_K_VALUE_OPEN);
 	add(b, KP_SET_VALUE_OPEN, g->key_end, KP_K_KEY_END);
 	add(b, KP_SET_VALUE, g->value_close, KP_K_VALUE_CLOSE);
 	add(b, KP_SET_VALUE, g->key_open, KP_K_KEY_OPEN);
@@ -184,34 +199,76 @@ static void tags(const struct build *b, const struct kp_grammar *g)
 	}
 }
 
-static void channels(const struct build *b)
+static void tree(const struct build *b, const struct kp_grammar *g)
 {
-	static const char *const end[] = { "<|end|>", "<|call|>", "<|return|>", NULL };
-	static const char *const start[] = { "<|start|>", NULL };
-	static const enum kp_set_name both[] = { KP_SET_HEADER, KP_SET_MESSAGE };
-	for (size_t i = 0; i < KP_LEN(both); i++) {
-		add_one(b, both[i], "<|start|>", KP_K_START);
-		add_one(b, both[i], "<|channel|>", KP_K_CHANNEL);
-		add_one(b, both[i], "<|message|>", KP_K_MESSAGE);
-		add_one(b, both[i], "<|constrain|>", KP_K_CONSTRAIN);
-		add(b, both[i], end, KP_K_END);
+	add_one(b, KP_SET_TREE, g->element, KP_K_ELEMENT);
+	add_one(b, KP_SET_ELEMENT, g->element, KP_K_ELEMENT);
+	if (g->element) {
+		add(b, KP_SET_TREE, g->call_close, KP_K_CALL_CLOSE);
+		add(b, KP_SET_TREE, g->close, KP_K_CLOSE);
 	}
-	add_controls(b, KP_SET_STRING, end, KP_K_END);
-	add_controls(b, KP_SET_STRING, start, KP_K_START);
 }
 
-static void build(const struct build *b, const struct kp_grammar *g, const struct kp_thinking *t)
+static void channels(const struct build *b, const struct kp_grammar *g)
+{
+	static const char *const harmony_end[] = { "<|end|>", "<|call|>", "<|return|>", NULL };
+	static const char *const harmony_kinds[] = { "<|message|>", NULL };
+	static const enum kp_set_name both[] = { KP_SET_HEADER, KP_SET_MESSAGE };
+	const char *start = g->message ? g->message : "<|start|>";
+	const char *const *kinds = g->message ? g->kinds : harmony_kinds;
+	const char *const *end = g->message ? g->end : harmony_end;
+	for (size_t i = 0; i < KP_LEN(both); i++) {
+		add_one(b, both[i], start, KP_K_START);
+		add(b, both[i], kinds, KP_K_MESSAGE);
+		add(b, both[i], end, KP_K_END);
+		if (!g->message) {
+			add_one(b, both[i], "<|channel|>", KP_K_CHANNEL);
+			add_one(b, both[i], "<|constrain|>", KP_K_CONSTRAIN);
+		}
+	}
+	add_controls(b, KP_SET_STRING, end, KP_K_END);
+	add_controls(b, KP_SET_STRING, (const char *const[]){ start, NULL }, KP_K_START);
+}
+
+/* The suffix in the vocabulary: of a token that is one of the texts but for it. */
+static kp_str find_suffix(const struct build *b, const char *const *texts)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		kp_str token = b->controls[i];
+		ptrdiff_t colon = kp_str_find_char(token, ':');
+		for (size_t k = 0; k < KP_MARKS && texts[k]; k++) {
+			kp_str text = kp_str_c(texts[k]);
+			if (kp_str_eq(token, text)) {
+				return KP_S("");
+			}
+			if (colon > 0 && kp_str_ends(token, KP_S(">")) &&
+				kp_str_eq(kp_str_sub(token, 0, (size_t)colon),
+					kp_str_sub(text, 0, text.n - 1)) &&
+				token.n - (size_t)colon - 1 <= KP_SUFFIX_MAX) {
+				return kp_str_sub(token, (size_t)colon, token.n - 1);
+			}
+		}
+	}
+	return KP_STR_NULL;
+}
+
+static void build(struct build b, const struct kp_grammar *g, const struct kp_thinking *t)
 {
 	if (g && g->body == KP_BODY_CHANNELS) {
-		channels(b);
+		channels(&b, g);
 		return;
 	}
 	if (t) {
-		thoughts(b, t);
+		b.suffixed = t->suffixed;
+		b.suffix = t->suffixed ? find_suffix(&b, t->open) : KP_STR_NULL;
+		thoughts(&b, t);
 	}
 	if (g) {
-		calls(b, g);
-		tags(b, g);
+		b.suffixed = g->suffixed;
+		b.suffix = g->suffixed ? find_suffix(&b, g->open) : KP_STR_NULL;
+		calls(&b, g);
+		tags(&b, g);
+		tree(&b, g);
 	}
 }
 
@@ -225,20 +282,65 @@ int kp_lexicon_create(struct kp_arena *a, const struct kp_grammar *tools,
 	}
 	l->tools = tools;
 	l->thinking = thinking;
-	build(&(struct build){ l->with_tools, controls, n }, tools, thinking);
-	build(&(struct build){ l->without, controls, n }, NULL, thinking);
+	build((struct build){ .sets = l->with_tools, .controls = controls, .n = n }, tools,
+		thinking);
+	build((struct build){ .sets = l->without, .controls = controls, .n = n }, NULL, thinking);
 	*ret = l;
 	return 0;
 }
 
+/* A marker that may have a suffix, against what is held. Returns how long it is there, 0: it is not (yet). The suffix of the answer is that of its first marker. */
+static size_t fits_suffixed(const struct kp_parser *p, const struct kp_marker *m, bool *ret_grows)
+{
+	size_t stem = m->n - 1u, n = KP_MIN(stem, p->n_held);
+	if (memcmp(m->text, p->held, n) != 0) {
+		return 0;
+	}
+	for (; n < p->n_held; n++) {
+		char c = p->held[n];
+		if (c == '>') {
+			kp_str suffix = kp_str_n(p->held + stem, n - stem);
+			return !p->has_suffix || kp_str_eq(suffix, kp_str_n(p->suffix, p->n_suffix))
+				       ? n + 1
+				       : 0;
+		}
+		bool word = kp_is_digit(c) || (kp_lower(c) >= 'a' && kp_lower(c) <= 'z') ||
+			    c == '_' || c == '-' || c == '.';
+		if (n == stem ? c != ':' : !word || n - stem > KP_SUFFIX_MAX) {
+			return 0;
+		}
+	}
+	*ret_grows = true;
+	return 0;
+}
+
+static void learn_suffix(struct kp_parser *p, const struct kp_marker *m, kp_str text)
+{
+	if (m->suffixed && !p->has_suffix) {
+		size_t stem = m->n - 1u;
+		p->n_suffix = (uint8_t)(text.n - 1 - stem);
+		memcpy(p->suffix, text.p + stem, p->n_suffix);
+		p->has_suffix = true;
+	}
+}
+
 /* held against the live set: the longest marker it begins with; *ret_grows: it may become a (longer) one. */
 static const struct kp_marker *match(
-	const struct kp_parser *p, const struct kp_set *s, bool *ret_grows)
+	const struct kp_parser *p, const struct kp_set *s, bool *ret_grows, size_t *ret_n)
 {
 	const struct kp_marker *best = NULL;
 	*ret_grows = false;
+	*ret_n = 1;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct kp_marker *m = &s->m[i];
+		if (m->suffixed) {
+			size_t is = fits_suffixed(p, m, ret_grows);
+			if (is && (!best || is > *ret_n)) {
+				best = m;
+				*ret_n = is;
+			}
+			continue;
+		}
 		size_t n = KP_MIN(m->n, p->n_held);
 		uint64_t mask = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 		if (memcmp(m->text, p->held, n) != 0 || (m->control & mask & ~p->held_control) ||
@@ -247,8 +349,9 @@ static const struct kp_marker *match(
 		}
 		if (m->n > p->n_held) {
 			*ret_grows = true;
-		} else if (!best || m->n > best->n) {
+		} else if (!best || m->n > *ret_n) {
 			best = m;
+			*ret_n = m->n;
 		}
 	}
 	return best;
@@ -266,16 +369,17 @@ void kp_lex_settle(struct kp_parser *p, bool at_end)
 {
 	while (p->n_held) {
 		bool grows;
-		const struct kp_marker *m = match(p, &p->sets[kp_parser_live(p)], &grows);
+		size_t n;
+		const struct kp_marker *m = match(p, &p->sets[kp_parser_live(p)], &grows, &n);
 		if (grows && !at_end) {
 			return;
 		}
 		char text[KP_MARK_MAX];
-		size_t n = m ? m->n : 1;
 		bool hidden = p->held_hidden & 1;
 		memcpy(text, p->held, n);
 		if (m) {
 			enum kp_mark kind = m->kind;
+			learn_suffix(p, m, kp_str_n(text, n));
 			drop_held(p, n);
 			kp_parser_mark(p, kind, kp_str_n(text, n));
 		} else if (kp_parser_data(p, kp_str_n(text, 1), hidden)) {

@@ -4,7 +4,7 @@
 
 #include "parse/grammar.h"
 
-enum { KP_MARK_MAX = 64, KP_SET_MAX = 24 };
+enum { KP_MARK_MAX = 64, KP_SET_MAX = 24, KP_SUFFIX_MAX = 24 };
 
 enum kp_mark {
 	KP_K_NONE = 0,
@@ -23,7 +23,10 @@ enum kp_mark {
 	KP_K_VALUE_OPEN,
 	KP_K_VALUE_CLOSE,
 	KP_K_QUOTE,
-	KP_K_START, /* channels: <|start|> */
+	KP_K_TYPE_OPEN,
+	KP_K_TYPE_CLOSE,
+	KP_K_ELEMENT, /* a tag follows */
+	KP_K_START,   /* channels: <|start|> */
 	KP_K_CHANNEL,
 	KP_K_MESSAGE,
 	KP_K_CONSTRAIN,
@@ -38,6 +41,7 @@ struct kp_set {
 		enum kp_mark kind;
 		uint64_t control; /* bytes that must come from an added token */
 		uint64_t special; /* and from a special one at that */
+		bool suffixed;    /* a suffix may stand before its last byte */
 	} m[KP_SET_MAX];
 	size_t n;
 	uint64_t first[4]; /* bytes that one begins with */
@@ -59,6 +63,9 @@ enum kp_set_name {
 	KP_SET_VALUE_AFTER,
 	KP_SET_BRACES,
 	KP_SET_QUOTED,
+	KP_SET_TYPE,
+	KP_SET_TREE,
+	KP_SET_ELEMENT,
 	KP_SET_HEADER,
 	KP_SET_MESSAGE,
 	KP_N_SETS

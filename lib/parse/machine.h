@@ -1,69 +1,17 @@
 /* Inside of lib/parse: the parser's state, and its parts. parser.c feeds bytes to the lexer (lexer.c), which gives data and markers to the machine of the
-   mode: text and thoughts (parser.c), calls (calls.c), JSON (body_json.c), tags (body_tags.c), Python and braces (body_python.c), channels (channels.c). */
+   mode: text and thoughts (parser.c), calls (calls.c), JSON (body_json.c), tags (body_tags.c), elements (body_tree.c), Python and braces (body_python.c), channels (channels.c). */
 #ifndef KP_PARSE_MACHINE_H
 #define KP_PARSE_MACHINE_H
 
 #include "parse/jscan.h"
 #include "parse/lexer.h"
 #include "parse/literal.h"
+#include "parse/modes.h"
 #include "parse/parser.h"
 
 #include "base/rand.h"
 
 enum { KP_NAME_MAX = 256, KP_LOOK_AHEAD = 512 };
-
-enum kp_mode {
-	KP_M_TEXT = 0,
-	KP_M_THOUGHT,
-	KP_M_CALLS,  /* between opening marker and call, and between calls */
-	KP_M_NAME,   /* of a call */
-	KP_M_ID,     /* Mistral's [CALL_ID] */
-	KP_M_ARGS,   /* JSON passed on as it is */
-	KP_M_BROKEN, /* it is none: passed on up to the closing marker */
-	KP_M_AFTER,  /* behind the arguments */
-	KP_M_JSON,   /* an object with name and arguments in it */
-	KP_M_PARAMS, /* tags: between parameters */
-	KP_M_KEY,    /* a parameter's name */
-	KP_M_VALUE_OPEN,
-	KP_M_VALUE,
-	KP_M_VALUE_AFTER, /* behind what closes a value, if a tag follows */
-	KP_M_KEY_GUESS,   /* a parameter's begin inside of a value whose end may be missing */
-	KP_M_PYTHON,
-	KP_M_BRACES,
-	KP_M_HEADER,
-	KP_M_MESSAGE,
-	KP_N_MODES
-};
-
-/* Where a JSON object of a call stands (body_json.c). */
-enum kp_envelope {
-	KP_E_WAIT = 0, /* an object, or the array around them */
-	KP_E_KEY,      /* a key or the end */
-	KP_E_IN_KEY,
-	KP_E_COLON,
-	KP_E_VALUE,
-	KP_E_STRING, /* name, identifier, arguments in a string */
-	KP_E_ARGS,
-	KP_E_SKIP,
-	KP_E_NEXT, /* , or } */
-	KP_E_DONE, /* behind an object */
-};
-enum kp_member {
-	KP_MEMBER_OTHER = 0,
-	KP_MEMBER_NAME,
-	KP_MEMBER_ARGS,
-	KP_MEMBER_ID,
-	KP_MEMBER_FUNCTION
-};
-enum kp_python {
-	KP_PY_WAIT = 0,
-	KP_PY_NAME,
-	KP_PY_OPEN,
-	KP_PY_KEY,
-	KP_PY_EQUALS,
-	KP_PY_VALUE,
-	KP_PY_NEXT
-};
 
 struct kp_parser {
 	const struct kp_grammar *g; /* NULL: calls are text */
@@ -80,6 +28,9 @@ struct kp_parser {
 	char held[KP_MARK_MAX];
 	uint64_t held_control, held_hidden;
 	uint8_t n_held;
+	char suffix[KP_SUFFIX_MAX + 1]; /* of markers that have one */
+	uint8_t n_suffix;
+	bool has_suffix;
 
 	/* output: what is next to each other and of one kind leaves as one event */
 	enum kp_event_kind out_kind;
@@ -121,6 +72,11 @@ struct kp_parser {
 	uint8_t python; /* enum kp_python */
 	bool in_list;
 	struct kp_literal literal;
+
+	/* body_tree.c */
+	struct kp_element elements[KP_TREE_DEPTH];
+	uint8_t n_elements;
+	struct kp_buf names; /* of open elements, each ended by a zero byte */
 
 	/* channels.c */
 	struct kp_buf header;
@@ -167,6 +123,16 @@ size_t kp_tags_data(struct kp_parser *p, kp_str run);
 bool kp_tags_mark(struct kp_parser *p, enum kp_mark kind, kp_str text); /* false: not its affair */
 void kp_tags_end(struct kp_parser *p);                                  /* of the call */
 void kp_tags_finish(struct kp_parser *p, bool truncated);
+void kp_value_begin(struct kp_parser *p); /* of the parameter `key` of the type `types` */
+void kp_value_text(struct kp_parser *p, kp_str text);
+void kp_value_end(struct kp_parser *p);
+void kp_put_escaped(struct kp_parser *p, kp_str text); /* into a string of the arguments */
+unsigned kp_type_named(kp_str name);                   /* 0: a string, or no type */
+void kp_tree_begin(struct kp_parser *p);
+size_t kp_tree_data(struct kp_parser *p, kp_str run);
+bool kp_tree_mark(struct kp_parser *p, enum kp_mark kind, kp_str text); /* false: not its affair */
+void kp_tree_lead(struct kp_parser *p); /* what stands before the next value */
+void kp_tree_end(struct kp_parser *p);  /* closes all */
 void kp_python_begin(struct kp_parser *p);
 size_t kp_python_data(struct kp_parser *p, kp_str run);
 void kp_python_finish(struct kp_parser *p, bool truncated);

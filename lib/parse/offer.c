@@ -42,25 +42,10 @@ const struct kp_offered_tool *kp_tool_offer_find(const struct kp_tool_offer *o, 
 	return NULL;
 }
 
-/* Where the schema of an object names its property: in it, behind its $ref, or in a part of allOf, anyOf, oneOf. */
-static const struct kp_jv *property(
-	const struct kp_jv *root, const struct kp_jv *schema, kp_str name, unsigned budget)
-{
-	static const char *const parts[] = { "allOf", "anyOf", "oneOf" };
-	const struct kp_jv *found = kp_jv_get(kp_jv_get(schema, KP_S("properties")), name);
-	for (size_t p = 0; !found && budget && p < KP_LEN(parts); p++) {
-		const struct kp_jv *of = kp_jv_get(schema, kp_str_c(parts[p]));
-		for (size_t i = 0; !found && kp_jv_is(of, KP_JSON_ARRAY) && i < of->n; i++) {
-			found = property(root, &of->items[i], name, budget - 1);
-		}
-	}
-	return found;
-}
-
 unsigned kp_tool_offer_types(const struct kp_offered_tool *tool, kp_str parameter, bool *ret_known)
 {
 	const struct kp_jv *root = tool ? tool->parameters : NULL;
-	const struct kp_jv *schema = root ? property(root, root, parameter, 3) : NULL;
+	const struct kp_jv *schema = root ? kp_typing_property(root, root, parameter) : NULL;
 	*ret_known = schema != NULL;
 	return schema ? kp_typing_of(root, schema) : 0;
 }

@@ -5,12 +5,12 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { MAX_BYTES = 64 << 20 };
+enum { MAX_BYTES = 64 << 20, N_BUFFERS = 11 };
 
-static struct kp_buf *const *buffers(struct kp_parser *p, struct kp_buf *list[10])
+static struct kp_buf *const *buffers(struct kp_parser *p, struct kp_buf *list[N_BUFFERS])
 {
-	struct kp_buf *all[10] = { &p->out, &p->space, &p->raw, &p->name, &p->id, &p->word,
-		&p->args, &p->key, &p->tail, &p->header };
+	struct kp_buf *all[N_BUFFERS] = { &p->out, &p->space, &p->raw, &p->name, &p->id, &p->word,
+		&p->args, &p->key, &p->tail, &p->header, &p->names };
 	memcpy(list, all, sizeof(all));
 	return list;
 }
@@ -18,7 +18,7 @@ static struct kp_buf *const *buffers(struct kp_parser *p, struct kp_buf *list[10
 struct kp_parser *kp_parser_create(const struct kp_parse_opts *o)
 {
 	struct kp_parser *p = kp_xmalloc(sizeof(*p));
-	struct kp_buf *list[10];
+	struct kp_buf *list[N_BUFFERS];
 	const struct kp_grammar *tools = o->lexicon->tools;
 	*p = (struct kp_parser){ .t = o->lexicon->thinking,
 		.offer = o->offer,
@@ -49,7 +49,7 @@ struct kp_parser *kp_parser_create(const struct kp_parse_opts *o)
 
 void kp_parser_destroy(struct kp_parser *p)
 {
-	struct kp_buf *list[10];
+	struct kp_buf *list[N_BUFFERS];
 	if (!p) {
 		return;
 	}
@@ -127,7 +127,10 @@ bool kp_all_space(kp_str s)
 
 void kp_text_again(struct kp_parser *p)
 {
-	p->mode = KP_M_TEXT;
+	bool channels = p->g && p->g->body == KP_BODY_CHANNELS;
+	p->mode = channels ? KP_M_MESSAGE : KP_M_TEXT;
+	p->message_kind = KP_EV_TEXT;
+	p->body = channels ? KP_BODY_CHANNELS : p->body;
 	p->skip_lines = 0;
 }
 
@@ -246,10 +249,19 @@ enum kp_set_name kp_parser_live(const struct kp_parser *p)
 		[KP_M_KEY_GUESS] = KP_SET_KEY,
 		[KP_M_PYTHON] = KP_SET_CALLS,
 		[KP_M_BRACES] = KP_SET_BRACES,
+		[KP_M_TYPE] = KP_SET_TYPE,
+		[KP_M_TREE] = KP_SET_TREE,
+		[KP_M_ELEMENT] = KP_SET_ELEMENT,
+		[KP_M_LEAF] = KP_SET_TREE,
 		[KP_M_HEADER] = KP_SET_HEADER,
 		[KP_M_MESSAGE] = KP_SET_MESSAGE };
 	if (p->body == KP_BODY_CHANNELS) {
-		bool string = p->mode == KP_M_ARGS && kp_jscan_in_string(&p->scan);
+		bool scanned = p->mode == KP_M_ARGS ||
+			       (p->mode == KP_M_JSON &&
+				       (p->envelope == KP_E_ARGS || p->envelope == KP_E_SKIP));
+		bool string = (scanned && kp_jscan_in_string(&p->scan)) ||
+			      (p->mode == KP_M_JSON &&
+				      (p->envelope == KP_E_IN_KEY || p->envelope == KP_E_STRING));
 		return p->mode == KP_M_HEADER ? KP_SET_HEADER
 		       : string               ? KP_SET_STRING
 					      : KP_SET_MESSAGE;
@@ -309,7 +321,7 @@ void kp_parser_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 
 static int result(struct kp_parser *p, struct kp_err *err)
 {
-	struct kp_buf *list[10];
+	struct kp_buf *list[N_BUFFERS];
 	for (size_t i = 0; i < KP_LEN(list); i++) {
 		if (kp_buf_finish(buffers(p, list)[i], "what may be a tool call", err)) {
 			return -1;
@@ -378,12 +390,13 @@ uint64_t kp_parser_n_dropped(const struct kp_parser *p)
 
 /* --- the prompt's end --------------------------------------------------------------------------- */
 
-/* Behind the last of the texts, or -1. */
-static ptrdiff_t last_of(kp_str hay, const char *const *texts)
+/* Behind the last of the texts, or -1. suffixed: what stands before the `:` of <think:6124c78e> counts. */
+static ptrdiff_t last_of(kp_str hay, const char *const *texts, bool suffixed)
 {
 	ptrdiff_t best = -1;
 	for (size_t i = 0; i < KP_MARKS && texts[i]; i++) {
 		kp_str text = kp_str_c(texts[i]);
+		text.n -= suffixed && kp_str_ends(text, KP_S(">"));
 		for (size_t at = hay.n; at >= text.n; at--) {
 			if (kp_str_ends(kp_str_sub(hay, 0, at), text)) {
 				best = KP_MAX(best, (ptrdiff_t)at);
@@ -400,9 +413,10 @@ enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, kp_str tail)
 		return KP_PARSE_IN_TEXT;
 	}
 	tail = kp_str_skip(tail, tail.n - KP_MIN(tail.n, (size_t)KP_PARSE_TAIL));
-	ptrdiff_t turn = last_of(tail, t->turns);
+	ptrdiff_t turn = last_of(tail, t->turns, false);
 	tail = kp_str_skip(tail, turn > 0 ? (size_t)turn : 0);
-	ptrdiff_t open = last_of(tail, t->open), close = last_of(tail, t->close);
+	ptrdiff_t open = last_of(tail, t->open, t->suffixed),
+		  close = last_of(tail, t->close, t->suffixed);
 	if (open < 0 && close < 0) {
 		return KP_PARSE_AUTO;
 	}

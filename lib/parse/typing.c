@@ -138,6 +138,47 @@ unsigned kp_typing_of(const struct kp_jv *root, const struct kp_jv *schema)
 	return walk(root, schema, &budget);
 }
 
+/* What is at `key` of the schema: in it, behind its $ref, or in a part of allOf, anyOf, oneOf. name: KP_STR_NULL, or a member of that. */
+static const struct kp_jv *find(const struct kp_jv *root, const struct kp_jv *schema, kp_str key,
+	kp_str name, unsigned *budget)
+{
+	static const char *const parts[] = { "allOf", "anyOf", "oneOf" };
+	if (!kp_jv_is(schema, KP_JSON_OBJECT) || *budget == 0) {
+		return NULL;
+	}
+	(*budget)--;
+	const struct kp_jv *found = kp_jv_get(schema, key);
+	found = name.p ? kp_jv_get(found, name) : found;
+	if (kp_jv_is(found, KP_JSON_OBJECT)) {
+		return found;
+	}
+	kp_str ref = kp_jv_str(schema, KP_S("$ref"));
+	found = ref.p ? find(root, resolve(root, ref), key, name, budget) : NULL;
+	for (size_t p = 0; !found && p < KP_LEN(parts); p++) {
+		const struct kp_jv *of = kp_jv_get(schema, kp_str_c(parts[p]));
+		for (size_t i = 0; !found && kp_jv_is(of, KP_JSON_ARRAY) && i < of->n; i++) {
+			found = find(root, &of->items[i], key, name, budget);
+		}
+	}
+	return found;
+}
+
+const struct kp_jv *kp_typing_property(
+	const struct kp_jv *root, const struct kp_jv *schema, kp_str name)
+{
+	unsigned budget = BUDGET;
+	const struct kp_jv *found = find(root, schema, KP_S("properties"), name, &budget);
+	budget = BUDGET;
+	return found ? found
+		     : find(root, schema, KP_S("additionalProperties"), KP_STR_NULL, &budget);
+}
+
+const struct kp_jv *kp_typing_items(const struct kp_jv *root, const struct kp_jv *schema)
+{
+	unsigned budget = BUDGET;
+	return find(root, schema, KP_S("items"), KP_STR_NULL, &budget);
+}
+
 /* The type of a whole JSON value, 0 when text is none. */
 static unsigned json_type(kp_str text)
 {
@@ -207,10 +248,16 @@ void kp_typing_write(unsigned types, kp_str text, struct kp_buf *out)
 
 bool kp_typing_is_string(unsigned types, kp_str text)
 {
-	/* Strings that may be null are the common case: nothing else is worth the look. */
-	if ((types | KP_TYPE_NULL) != (KP_TYPE_STRING | KP_TYPE_NULL)) {
+	static const char *const words[] = { "null", "None", "true", "True", "false", "False" };
+	const unsigned simple = KP_TYPE_STRING | KP_TYPE_NULL | KP_TYPE_BOOLEAN;
+	if ((types | simple) != simple) { /* nothing else is worth the look */
 		return false;
 	}
 	text = kp_str_trim(text);
-	return !kp_str_starts(KP_S("null"), text) && !kp_str_starts(KP_S("None"), text);
+	for (size_t i = 0; i < KP_LEN(words); i++) {
+		if (kp_str_starts(kp_str_c(words[i]), text)) {
+			return false;
+		}
+	}
+	return true;
 }

@@ -18,6 +18,11 @@ enum {
 /* Which types schema (a property's) allows; root: where its $ref point into. 0: it does not say. Looks at no more than some hundred schemas. */
 unsigned kp_typing_of(const struct kp_jv *root, const struct kp_jv *schema);
 
+/* The schema of a property of schema's objects, of the items of its arrays; NULL: it says nothing of them. root and schema may be NULL. */
+const struct kp_jv *kp_typing_property(
+	const struct kp_jv *root, const struct kp_jv *schema, kp_str name);
+const struct kp_jv *kp_typing_items(const struct kp_jv *root, const struct kp_jv *schema);
+
 /* Appends the JSON of the whole text of a value. types 0: a string. A text that none of the types wanted fits stays a string: who called for it checks.
    Where strings are allowed too, another type wins when the text is valid for it. */
 void kp_typing_write(unsigned types, kp_str text, struct kp_buf *out);

@@ -106,27 +106,11 @@ static int choose(const struct request *r, const struct kp_text_stack *model, st
 		return kp_err_param(
 			err, "parser", "`model`, `parser` or `reasoning_parser` is missing");
 	}
-	if (r->parser.p) {
-		ret->tools = kp_grammar_find(r->parser);
-		if (!ret->tools && !kp_str_eq(r->parser, KP_S("none"))) {
-			return kp_err_param(err, "parser",
-				"`parser`: there is none named `%" KP_FMT "`",
-				KP_ARG(kp_str_sub(r->parser, 0, 80)));
-		}
+	static const char *const what[] = { "parser", "reasoning_parser" };
+	if (kp_parsers_named(ret, r->parser, r->reasoning_parser, what, err)) {
+		return -1;
 	}
-	if (r->reasoning_parser.p) {
-		const struct kp_grammar *same = kp_grammar_find(r->reasoning_parser);
-		bool channels = same && same->body == KP_BODY_CHANNELS;
-		ret->thinking = channels ? NULL : kp_thinking_find(r->reasoning_parser);
-		if (channels && !r->parser.p) {
-			ret->tools = same;
-		}
-		if (!ret->thinking && !channels && !kp_str_eq(r->reasoning_parser, KP_S("none"))) {
-			return kp_err_param(err, "reasoning_parser",
-				"`reasoning_parser`: there is none named `%" KP_FMT "`",
-				KP_ARG(kp_str_sub(r->reasoning_parser, 0, 80)));
-		}
-	} else if (r->parser.p && !model) {
+	if (r->parser.p && !r->reasoning_parser.p && !model) {
 		ret->thinking = NULL;
 	}
 	/* A text has no tokens: its markers are text. */
@@ -224,8 +208,13 @@ static int feed(const struct request *r, const struct kp_parsers *p, struct kp_p
 	return 0;
 }
 
-static int write_answer(
-	const struct request *r, const struct answer *a, struct kp_buf *out, struct kp_err *err)
+static void put_parser(struct kp_buf *out, const char *key, const char *name)
+{
+	kp_buf_printf(out, name ? ",\"%s\":\"%s\"" : ",\"%s\":null", key, name);
+}
+
+static int write_answer(const struct request *r, const struct kp_parsers *p, const struct answer *a,
+	struct kp_buf *out, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf finish;
 	kp_buf_init(&finish, 1024);
@@ -235,6 +224,8 @@ static int write_answer(
 	out->failed |= !kp_message_write(&a->message, KP_REASONING_FIELD, true, out);
 	kp_buf_lit(out, ",\"finish_reason\":");
 	kp_json_w_str(out, kp_str_c(reason));
+	put_parser(out, "parser", p->tools ? p->tools->name : NULL);
+	put_parser(out, "reasoning_parser", p->thinking ? p->thinking->name : NULL);
 	kp_buf_lit(out,
 		",\"events\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"");
 	put_choice(out, NULL);
@@ -247,28 +238,28 @@ static int write_answer(
 }
 
 static int run(const struct kp_parse_ask *ask, const struct request *r, struct kp_arena *arena,
-	struct kp_text_stack *model, struct answer *a, struct kp_err *err)
+	struct kp_text_stack *model, struct kp_parsers *parsers, struct answer *a,
+	struct kp_err *err)
 {
-	struct kp_parsers parsers;
 	struct kp_tool_offer offer;
 	size_t *splits = NULL, length = r->ids.type ? r->ids.n : r->text.n;
 	if (r->ids.type && !model) {
 		return kp_err_param(
 			err, "token_ids", "`token_ids`: needs a `model` with a tokenizer");
 	}
-	if (choose(r, model, arena, &parsers, err) ||
+	if (choose(r, model, arena, parsers, err) ||
 		kp_tool_offer_create(arena, &r->tools, &offer, err) ||
 		read_splits(r, length, arena, &splits, err)) {
 		return -1;
 	}
-	const struct kp_parse_opts opts = { .lexicon = parsers.lexicon,
+	const struct kp_parse_opts opts = { .lexicon = parsers->lexicon,
 		.offer = &offer,
-		.start = start_of(r, parsers.thinking),
+		.start = start_of(r, parsers->thinking),
 		.rng = ask->rng,
 		.emit = take,
 		.ctx = a };
 	KP_AUTO(parser) struct kp_parser *parser = kp_parser_create(&opts);
-	return feed(r, &parsers, parser, model, splits, err) ||
+	return feed(r, parsers, parser, model, splits, err) ||
 			       kp_parser_finish(parser, kp_str_eq(r->finish, KP_S("length")), err)
 		       ? -1
 		       : 0;
@@ -281,12 +272,14 @@ int kp_parse_answer(
 	struct kp_text_stack *model = NULL;
 	struct request r;
 	struct answer a;
+	struct kp_parsers parsers;
 	if (read_request(body, arena, &r, err) || ask->model(ask->ctx, r.model, &model, err)) {
 		return -1;
 	}
 	kp_buf_init(&a.events, ANSWER_PART);
 	kp_message_init(&a.message, ANSWER_PART);
-	int failed = run(ask, &r, arena, model, &a, err) || write_answer(&r, &a, out, err);
+	int failed = run(ask, &r, arena, model, &parsers, &a, err) ||
+		     write_answer(&r, &parsers, &a, out, err);
 	kp_buf_fini(&a.events);
 	kp_message_fini(&a.message);
 	return failed ? -1 : 0;

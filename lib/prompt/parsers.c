@@ -26,8 +26,14 @@ static const struct rule {
 	{ { "<｜tool▁calls▁begin｜>", "```json" }, "deepseek_v3" },
 	{ { "<｜tool▁calls▁begin｜>" }, "deepseek_v31" },
 	{ { "<|channel|>", "<|message|>", "<|start|>" }, "harmony" },
-	{ { "]<]minimax[>[" },
-		NULL }, /* MiniMax M3: not read yet, and not to be taken for another */
+	{ { "]<]minimax[>[" }, "minimax_m3" },
+	{ { "<|content_invoke_tool_json|>" }, "inkling" },
+	{ { "｜GCML｜" }, "gigachat35" },
+	{ { "<dots_function_call>" }, "dots" },
+	{ { "<iquest_tool_call>" }, "iquest_q1" },
+	{ { "<ifm|tool_call" }, "k2_horizon" },
+	{ { "<|tool_call:begin|>", "<|tool_call:args|>" }, "solar_open" },
+	{ { "<tool_calls{}>", "<arg_key{}>" }, "hunyuan" },
 	{ { "<minimax:tool_call>" }, "minimax_m2" },
 	{ { "<seed:tool_call>" }, "seed_oss" },
 	{ { "<|tool_calls_section_begin|>" }, "kimi_k2" },
@@ -47,7 +53,9 @@ static const struct rule {
 	{ { "<function_calls>" }, "olmo3" },
 	{ { "[TOOL_CALLS]" }, "mistral" },
 	{ { "<|action_start|>" }, "internlm" },
-	{ { "<tool_calls>" }, "hunyuan" },
+	{ { "<tool_calls" }, "hunyuan" },
+	{ { "<|function_call|>", "<|message_sep|>" }, "gigachat3" },
+	{ { "<function name=", "<param name=" }, "minicpm5" },
 	{ { "<|python_start|>" }, "llama4_pythonic" },
 	{ { "functools" }, "phi4_mini" },
 	{ { "<|tool_call|>" }, "granite" },
@@ -62,6 +70,11 @@ static const struct rule thinking_rules[] = {
 	{ { "[THINK]" }, "mistral" },
 	{ { "<|START_THINKING|>" }, "cohere" },
 	{ { "<mm:think>" }, "minimax_m3" },
+	{ { "to=self", "<|message|>" }, "muse_glimmer" },
+	{ { "<ifm|think" }, "k2_horizon" },
+	{ { "<|begin|>assistant<|think|>" }, "solar_open" },
+	{ { "<think{}>" }, "hunyuan" },
+	{ { "hy_Assistant", "<think" }, "hunyuan" },
 	{ { "<|inner_prefix|>" }, "apertus" },
 	{ { "<|channel>" }, "gemma4" },
 	{ { "<think>", "<|assistant|>" }, "glm45" },
@@ -123,7 +136,52 @@ void kp_parsers_choose(struct kp_parsers *p, const char *native, const struct kp
 	p->thinking = r ? kp_thinking_find(kp_str_c(r->name)) : NULL;
 }
 
+static int named(kp_str name, const char *what, bool found, struct kp_err *err)
+{
+	return found || kp_str_eq(name, KP_S("none"))
+		       ? 0
+		       : kp_err_param(err, what, "`%s`: there is none named `%" KP_FMT "`", what,
+				 KP_ARG(kp_str_sub(name, 0, 80)));
+}
+
+int kp_parsers_named(struct kp_parsers *p, kp_str tools, kp_str reasoning,
+	const char *const what[2], struct kp_err *err)
+{
+	const struct kp_grammar *g = kp_grammar_find(tools), *same = kp_grammar_find(reasoning);
+	const struct kp_thinking *t = kp_thinking_find(reasoning);
+	bool channels = same && same->body == KP_BODY_CHANNELS;
+	if ((tools.n && named(tools, what[0], g, err)) ||
+		(reasoning.n && named(reasoning, what[1], t || channels, err))) {
+		return -1;
+	}
+	if (tools.n) {
+		p->tools = g;
+		snprintf(p->why, sizeof(p->why), "named by `%s`", what[0]);
+	} else if (channels) { /* one reads both */
+		p->tools = same;
+		snprintf(p->why, sizeof(p->why), "named by `%s`", what[1]);
+	}
+	if (reasoning.n) {
+		p->thinking = channels ? NULL : t;
+	}
+	return 0;
+}
+
 /* --- controls ----------------------------------------------------------------------------------- */
+
+enum { SUFFIXED_MAX = 64 };
+
+/* Without what stands behind the colon of <tool_calls:6124c78e>. */
+static kp_str without_suffix(bool suffixed, kp_str token, char buf[SUFFIXED_MAX])
+{
+	ptrdiff_t colon = kp_str_find_char(token, ':');
+	if (!suffixed || colon < 1 || token.n > SUFFIXED_MAX || !kp_str_ends(token, KP_S(">"))) {
+		return token;
+	}
+	memcpy(buf, token.p, (size_t)colon);
+	buf[colon] = '>';
+	return kp_str_n(buf, (size_t)colon + 1);
+}
 
 static bool stands_in(const char *const *list, kp_str token)
 {
@@ -149,6 +207,8 @@ bool kp_parsers_is_marker(const struct kp_parsers *p, kp_str token)
 {
 	const struct kp_grammar *g = p->tools;
 	const struct kp_thinking *t = p->thinking;
+	char plain[SUFFIXED_MAX];
+	token = without_suffix((g && g->suffixed) || (t && t->suffixed), token, plain);
 	return (t && (is_one_of(t->open, token) || is_one_of(t->close, token))) ||
 	       (g && (is_one_of(g->open, token) || is_one_of(g->close, token) ||
 			     is_one_of(g->call_open, token) || is_one_of(g->call_close, token)));
@@ -160,6 +220,8 @@ static bool is_control(const struct kp_parsers *p, kp_str token)
 		"<|channel|><|message|><|constrain|>", NULL };
 	const struct kp_grammar *g = p->tools;
 	const struct kp_thinking *t = p->thinking;
+	char plain[SUFFIXED_MAX];
+	token = without_suffix((g && g->suffixed) || (t && t->suffixed), token, plain);
 	if (token.n < 4 || kp_str_trim(token).n == 0) { /* shorter ones stand in ordinary text */
 		return false;
 	}
@@ -171,13 +233,16 @@ static bool is_control(const struct kp_parsers *p, kp_str token)
 		return false;
 	}
 	const char *const more[] = { g->value_open ? g->value_open : "", g->quote ? g->quote : "",
-		g->id_mark ? g->id_mark : "", NULL };
+		g->id_mark ? g->id_mark : "", g->element ? g->element : "",
+		g->message ? g->message : "", NULL };
+	const char *const types[] = { g->type_open, g->type_close, NULL };
 	return stands_in(g->open, token) || stands_in(g->close, token) ||
 	       stands_in(g->call_open, token) || stands_in(g->call_close, token) ||
 	       stands_in(g->drop, token) || stands_in(g->name_end, token) ||
 	       stands_in(g->key_open, token) || stands_in(g->key_end, token) ||
 	       stands_in(g->value_close, token) || stands_in(more, token) ||
-	       (g->body == KP_BODY_CHANNELS && stands_in(harmony, token));
+	       stands_in(types, token) || stands_in(g->kinds, token) || stands_in(g->end, token) ||
+	       (g->body == KP_BODY_CHANNELS && !g->message && stands_in(harmony, token));
 }
 
 static int find_controls(

@@ -21,6 +21,9 @@ struct kp_parsers {
 
 /* native: the name of the native template, NULL: none. chat may be NULL. */
 void kp_parsers_choose(struct kp_parsers *p, const char *native, const struct kp_template *chat);
+/* Chosen by name instead: also by vLLM's and SGLang's names, or `none`; empty: as it was. what: the operands' names for errors. INVALID_ARGUMENT: no such parser. */
+int kp_parsers_named(struct kp_parsers *p, kp_str tools, kp_str reasoning,
+	const char *const what[2], struct kp_err *err) KP_MUST_USE;
 /* After tools or thinking were set: finds the controls and compiles the markers; they lie in the arena. t NULL: no vocabulary, markers are text. */
 int kp_parsers_compile(struct kp_parsers *p, const struct kp_tokenizer *t, struct kp_arena *a,
 	struct kp_err *err) KP_MUST_USE;

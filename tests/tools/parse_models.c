@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-static const char *const bodies[] = { "", "JSON", "HEAD", "TAGS", "PYTHON", "BRACES", "CHANNELS" };
+static const char *const bodies[] = { "", "JSON", "HEAD", "TAGS", "PYTHON", "BRACES", "CHANNELS",
+	"TREE" };
 static const char *const ids[] = { "`call_…`", "nine characters", "`functions.NAME:N`" };
 static const char *const in_thought[] = { "as a token", "ends it", "never" };
 

@@ -27,12 +27,19 @@ struct parse_case {
 #define Q2 \
 	"<tool_call>\n<function=get_time>\n<parameter=tz>\nCET\n</parameter>\n</function>\n</tool_call>"
 
+/* MiniMax M3: an element, and what is in it. */
+#define M3         "]<]minimax[>["
+#define E(n, in)   M3 "<" n ">" in M3 "</" n ">"
+#define M3C(n, in) M3 "<invoke name=\"" n "\">" in M3 "</invoke>\n"
+#define M3S(in)    M3 "<tool_call>\n" in M3 "</tool_call>"
+
 /* The tools of all cases. */
 KP_UNUSED static const char parse_tools[] =
 	"[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"},"
 	"\"days\":{\"type\":\"integer\"},\"note\":{\"type\":\"string\"}}}}},"
 	"{\"type\":\"function\",\"function\":{\"name\":\"get_time\",\"parameters\":{\"type\":\"object\",\"properties\":{\"tz\":{\"type\":\"string\"}}}}},"
 	"{\"type\":\"function\",\"function\":{\"name\":\"now\"}},"
+	"{\"type\":\"function\",\"function\":{\"name\":\"python\"}},{\"type\":\"function\",\"function\":{\"name\":\"container.exec\"}},"
 	"{\"type\":\"function\",\"function\":{\"name\":\"my-tool.v2\",\"parameters\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"object\"},"
 	"\"l\":{\"type\":\"array\"},\"n\":{\"type\":\"number\"},\"b\":{\"type\":\"boolean\"},\"o\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]},"
 	"\"i\":{\"type\":[\"integer\",\"string\"]},\"r\":{\"$ref\":\"#/$defs/T\"}},\"$defs\":{\"T\":{\"enum\":[1,2]}}}}}]";

@@ -93,6 +93,15 @@ KP_UNUSED static const struct parse_case json_cases[] = {
 		"<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>Hi<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool=\"get_weather\" index=\"1\"<|sep|>"
 		"<|open|>argument key=\"city\" type=\"string\"<|sep|>Paris<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>",
 		"R:hm\nC:Hi\n" A_C },
+	{ "trinity", "qwen3", 0, "<think>hm " H1, "R:hm \n" A },
+	{ "gigachat3", NULL, 0, "Hm.<|function_call|>" JA "<|message_sep|>\n\n", "C:Hm.\n" A },
+	{ "gigachat3", NULL, 0, "function call<|role_sep|>\n" JA, A },
+	{ "solar_open", "solar_open", 0,
+		"<|think|>hm<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>abc<|tool_call:name|>get_weather<|tool_call:args|>{\"city\": \"Paris\"}<|tool_call:end|>"
+		"<|tool_call:begin|>def<|tool_call:name|>get_time<|tool_call:args|>{\"tz\": \"CET\"}<|tool_call:end|><|calls|>",
+		"R:hm\n" AB },
+	{ "solar_open", "solar_open", 0, "<|think|>hm<|end|><|begin|>assistant<|content|>Hi<|end|>",
+		"R:hm\nC:Hi\n" },
 	/* other JSON */
 	{ "cohere", "cohere", 0,
 		"<|START_THINKING|>hm<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": {\"city\": \"Paris\"}},\n"
