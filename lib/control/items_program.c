@@ -69,6 +69,8 @@ static void write_engine(struct kp_buf *b, const struct kp_program_engine *e)
 	add_str(b, 7, e->tokenizer_path);
 	add_str(b, 8, e->chat_template);
 	add_uint(b, 9, e->text_policy);
+	add_str(b, 10, e->tool_parser);
+	add_str(b, 11, e->reasoning_parser);
 }
 static void write_endpoint(struct kp_buf *b, const struct kp_program_engine *e, size_t index)
 {
@@ -339,7 +341,9 @@ static int read_engine(struct reader *r, const struct kp_item *i)
 		.model = kp_str_c(m->model),
 		.n_aliases = m->n_aliases,
 		.tokenizer_path = kp_str_c(m->tokenizer_path),
-		.chat_template = kp_str_c(m->chat_template) };
+		.chat_template = kp_str_c(m->chat_template),
+		.tool_parser = kp_str_c(m->tool_parser),
+		.reasoning_parser = kp_str_c(m->reasoning_parser) };
 	if (!kp_str_eq(e->name, i->key) || !name_ok(r, e->name)) {
 		return invalid(r, i, "the name is not the key, or not of this namespace");
 	}
@@ -369,6 +373,9 @@ static int read_engine(struct reader *r, const struct kp_item *i)
 	e->text_policy = (enum kp_program_text_policy)m->text_policy;
 	if (e->chat_template.n > NAME_BYTES) {
 		return invalid(r, i, "the name of its chat template is too long");
+	}
+	if (e->tool_parser.n > NAME_BYTES || e->reasoning_parser.n > NAME_BYTES) {
+		return invalid(r, i, "the name of a parser is too long");
 	}
 	if (m->n_aliases > ALIASES_MAX) {
 		return invalid(r, i, "too many aliases");

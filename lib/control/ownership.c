@@ -94,6 +94,10 @@ static int copy_engine(struct decision *d, const struct kp_program_engine *from,
 				       d->err) < 0 ||
 			       kp_arena_dup(d->arena, from->chat_template, &to->chat_template,
 				       d->err) < 0 ||
+			       kp_arena_dup(d->arena, from->tool_parser, &to->tool_parser, d->err) <
+				       0 ||
+			       kp_arena_dup(d->arena, from->reasoning_parser, &to->reasoning_parser,
+				       d->err) < 0 ||
 			       copy_strs(d, from->aliases, from->n_aliases, &to->aliases) < 0
 		       ? -1
 		       : 0;

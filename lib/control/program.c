@@ -101,6 +101,10 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	e->chat_template = kp_str_c(template_names[s->tokenizer.chat_template]);
 	e->in_pods = s->has_template || s->workload_ref;
 	e->text_policy = text_policy(s->tokenizer.text_policy);
+	if (s->parsers) {
+		e->tool_parser = s->parsers->tool;
+		e->reasoning_parser = s->parsers->reasoning;
+	}
 	for (size_t i = 0; i < s->model.n_aliases; i++) {
 		char field[64];
 		snprintf(field, sizeof(field), "spec.model.aliases[%zu]", i);
@@ -118,7 +122,9 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	e->n_endpoints = s->n_endpoints;
 	b->p->n_engines++;
 	return kp_arena_dup(a, s->model.name, &e->model, err) ||
-			       kp_arena_dup(a, s->tokenizer.path, &e->tokenizer_path, err)
+			       kp_arena_dup(a, s->tokenizer.path, &e->tokenizer_path, err) ||
+			       kp_arena_dup(a, e->tool_parser, &e->tool_parser, err) ||
+			       kp_arena_dup(a, e->reasoning_parser, &e->reasoning_parser, err)
 		       ? -1
 		       : 0;
 }

@@ -44,6 +44,7 @@ struct kp_program_engine {
 	kp_str tokenizer_path;
 	kp_str chat_template; /* "": by the model table; "Own", "harmony" */
 	enum kp_program_text_policy text_policy;
+	kp_str tool_parser, reasoning_parser; /* names, "none"; "": by the chat template */
 	bool in_pods; /* its endpoints are pods, to be found. Not part of a program */
 	const struct kp_program_endpoint *endpoints; /* in the manifest's order */
 	size_t n_endpoints;

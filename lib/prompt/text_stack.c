@@ -189,8 +189,10 @@ static int set_templates(struct kp_text_stack *s, const struct kp_model_files *f
 }
 
 /* By the default template, or the one for tools where that one says nothing. */
-static int set_parsers(struct kp_text_stack *s, struct kp_err *err)
+static int set_parsers(
+	struct kp_text_stack *s, const struct kp_text_options *opts, struct kp_err *err)
 {
+	static const char *const what[] = { "spec.parsers.tool", "spec.parsers.reasoning" };
 	struct kp_parsers named;
 	kp_parsers_choose(&s->parsers, s->choice.native, s->chat);
 	for (size_t i = 0; !s->parsers.tools && i < s->n_named; i++) {
@@ -200,14 +202,23 @@ static int set_parsers(struct kp_text_stack *s, struct kp_err *err)
 			s->parsers = named;
 		}
 	}
-	return kp_parsers_compile(&s->parsers, s->tokenizer, s->arena, err);
+	if (kp_arena_dup(s->arena, opts->tool_parser, &s->tool_parser, err) < 0 ||
+		kp_arena_dup(s->arena, opts->reasoning_parser, &s->reasoning_parser, err) < 0) {
+		return -1;
+	}
+	s->fingerprint ^= hash(s->tool_parser) * 3 ^ hash(s->reasoning_parser) * 5;
+	return kp_parsers_named(&s->parsers, opts->tool_parser, opts->reasoning_parser, what,
+		       err) || kp_parsers_compile(&s->parsers, s->tokenizer, s->arena, err)
+		       ? -1
+		       : 0;
 }
 
 int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_files *files,
 	const struct kp_text_options *opts, struct kp_text_stack **ret, struct kp_err *err)
 {
 	struct kp_text_stack *s = stack_new(t, opts->policy);
-	if (set_templates(s, files, opts, err) || set_parsers(s, err) || make_policy(s, s, err)) {
+	if (set_templates(s, files, opts, err) || set_parsers(s, opts, err) ||
+		make_policy(s, s, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}
@@ -260,7 +271,9 @@ int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source, s
 		return kp_err_wrap(err, "chat template");
 	}
 	set_facts(s, source);
-	if (set_parsers(s, err) || make_policy(s, of, err)) {
+	const struct kp_text_options opts = { .tool_parser = of->tool_parser,
+		.reasoning_parser = of->reasoning_parser };
+	if (set_parsers(s, &opts, err) || make_policy(s, of, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}

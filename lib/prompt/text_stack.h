@@ -24,10 +24,11 @@ struct kp_text_stack {
 	struct kp_template *chat;             /* the default one; NULL: the model has none */
 	struct kp_token_policy *policy;       /* for rendered prompts */
 	enum kp_text_policy policy_kind;
-	struct kp_template_shape shape; /* what `chat` wants messages to look like */
-	struct kp_model_choice choice;  /* where `chat` is from */
-	struct kp_parsers parsers;      /* of what the model writes */
-	struct kp_text_template *named; /* the others */
+	struct kp_template_shape shape;       /* what `chat` wants messages to look like */
+	struct kp_model_choice choice;        /* where `chat` is from */
+	struct kp_parsers parsers;            /* of what the model writes */
+	kp_str tool_parser, reasoning_parser; /* asked for by name; "": not */
+	struct kp_text_template *named;       /* the others */
 	size_t n_named;
 	struct kp_arena *arena; /* of their names */
 	uint64_t fingerprint;
@@ -38,6 +39,7 @@ struct kp_text_options {
 	kp_str chat_template; /* as kp_model_choose wants it; "": by the table */
 	enum kp_text_policy
 		policy; /* what text of clients may make control tokens; 0: the default */
+	kp_str tool_parser, reasoning_parser; /* as kp_parsers_named wants them */
 };
 extern const char *const kp_text_policy_names[]; /* by enum kp_text_policy, NULL behind the last */
 

@@ -39,7 +39,9 @@ static void text_failed(struct engine *e, const struct kp_err *err)
 static struct kp_text_options text_options(const struct engine *e)
 {
 	return (struct kp_text_options){ .chat_template = kp_str_c(e->chat_template),
-		.policy = (enum kp_text_policy)e->text_policy };
+		.policy = (enum kp_text_policy)e->text_policy,
+		.tool_parser = kp_str_c(e->tool_parser),
+		.reasoning_parser = kp_str_c(e->reasoning_parser) };
 }
 
 void kp_engine_load_path(struct engine *e)

@@ -328,6 +328,8 @@ static void engine_destroy(struct engine *e)
 	kp_mem_free(e->model);
 	kp_mem_free(e->path);
 	kp_mem_free(e->chat_template);
+	kp_mem_free(e->tool_parser);
+	kp_mem_free(e->reasoning_parser);
 	kp_mem_free(e);
 }
 
@@ -481,7 +483,9 @@ static struct engine *find_engine(struct kp_engines *es, const struct kp_program
 				? e->path && kp_str_eq(kp_str_c(e->path), want->tokenizer_path)
 				: !e->path;
 		bool same_text = kp_str_eq(kp_str_c(e->chat_template), want->chat_template) &&
-				 e->text_policy == want->text_policy;
+				 e->text_policy == want->text_policy &&
+				 kp_str_eq(kp_str_c(e->tool_parser), want->tool_parser) &&
+				 kp_str_eq(kp_str_c(e->reasoning_parser), want->reasoning_parser);
 		if (kp_str_eq(kp_str_c(e->name), want->name) && same_source && same_text) {
 			return e;
 		}
@@ -500,6 +504,8 @@ static void apply_engine(struct kp_engines *es, const struct kp_program_engine *
 							       : NULL;
 		e->chat_template = kp_str_z(want->chat_template);
 		e->text_policy = want->text_policy;
+		e->tool_parser = kp_str_z(want->tool_parser);
+		e->reasoning_parser = kp_str_z(want->reasoning_parser);
 		snprintf(e->why, sizeof(e->why), "waiting for engine `%s`", e->name);
 		kp_vec_push(&es->engines, e);
 	}

@@ -43,6 +43,7 @@ struct engine {
 	char *name, *pool, *model, *path; /* path: NULL for source Engine */
 	char *chat_template;              /* as in the manifest, "": by the model table */
 	enum kp_program_text_policy text_policy;
+	char *tool_parser, *reasoning_parser; /* as in the manifest, "": by the chat template */
 	KP_VEC(char *)
 	aliases;
 	KP_VEC(struct endpoint *)

@@ -20,6 +20,14 @@ def tokenizer(manifest_of_engine, **more):
     return manifest_of_engine
 
 
+# engine -> spec.parsers
+PARSERS = {
+    "parsed": {"tool": "qwen3_xml", "reasoning": "deepseek-r1"},
+    "unparsed": {"tool": "none"},
+    "misparsed": {"tool": "qwen4_coder"},
+}
+
+
 @pytest.fixture(scope="module")
 def gateway(start_shared, qwen3_path, tmp_path_factory):
     """One gateway before many models; the engine does not matter."""
@@ -42,11 +50,17 @@ def gateway(start_shared, qwen3_path, tmp_path_factory):
         "deepseek-own": (folder / "deepseek", {"chatTemplate": "Own"}),
         "asked": (gptoss, {"chatTemplate": "harmony"}),
         "unsuited": (qwen3_path, {"chatTemplate": "harmony"}),
+        "parsed": (qwen3_path, {}),
+        "unparsed": (qwen3_path, {}),
+        "misparsed": (qwen3_path, {}),
         "named": (folder / "named", {}),
     }
     engines = [tokenizer(engine(name, sim.port, model=name, path=path), **more) for name, (path, more) in models.items()]
+    for e in engines:
+        if parsers := PARSERS.get(e["metadata"]["name"]):
+            e["spec"]["parsers"] = parsers
     started = start_shared(Gateway, manifest(*engines))
-    wait_until(lambda: started.ask("/readyz?verbose")[1].count(": routable") == len(models) - 1, "all models but one")
+    wait_until(lambda: started.ask("/readyz?verbose")[1].count(": routable") == len(models) - 2, "all models but two")
     return started
 
 
@@ -68,13 +82,34 @@ def test_the_template_is_shown(gateway):
     assert listed["deepseek"] == "deepseek_v32 (architecture `DeepseekV32ForCausalLM`)"
     assert listed["asked"] == "harmony (asked for)"
     assert sorted(listed["named"].removeprefix("the model's own; named: ").split(", ")) == ["rag", "tool_use"]
-    del listed["unsuited"]
+    del listed["unsuited"], listed["misparsed"]
     for model, template in listed.items():
         (revision,) = json.loads(gateway.ask(f"/explain?model={model}")[1])["revisions"]
         assert revision["chatTemplate"] == template and (template == "none" or revision["shape"]["user"] in ("text", "either"))
         (loaded,) = [line for line in gateway.lines("model loaded") if line["model"] == model]
         assert loaded["chat_template"] == template
         assert loaded["text_policy"] == revision["textPolicy"] == {"plain": "Plain", "trusted": "Trusted"}.get(model, "Markers")
+
+
+def test_parsers_by_name(gateway):
+    """Of the resource's: in /v1/models, /explain and kubectl; names of vLLM's and SGLang's parsers are understood; a wrong one is a condition that names it."""
+    listed = {m["id"]: m.get("parsers") for m in call(gateway.port, "/v1/models").json()["data"]}
+    by = {model: (p["tools"], p["reasoning"], p["why"]) for model, p in listed.items() if p and model in ("qwen", *PARSERS)}
+    assert by == {
+        "qwen": ("hermes", "qwen3", "the template writes `<tool_call>`"),
+        "parsed": ("qwen3_coder", "deepseek_r1", "named by `spec.parsers.tool`"),
+        "unparsed": ("none", "qwen3", "named by `spec.parsers.tool`"),
+    }
+    for model in ("parsed", "unparsed"):
+        (revision,) = json.loads(gateway.ask(f"/explain?model={model}")[1])["revisions"]
+        assert revision["parsers"] == listed[model]
+    why = "`spec.parsers.tool`: there is none named `qwen4_coder`"
+    answer = call(gateway.port, "/v1/tokenize", {"model": "misparsed", "messages": [{"role": "user", "content": "Hi"}]})
+    assert answer.status == 503 and why in answer.json()["error"]["message"], answer.body
+    assert why in gateway.ask("/readyz?verbose")[1]
+    asked = {"text": "</think><tool_call><function=f></function></tool_call>", "tools": [{"type": "function", "function": {"name": "f"}}]}
+    parsed = call(gateway.admin, "/parse", {"model": "parsed", **asked}).json()
+    assert parsed["parser"] == "qwen3_coder" and parsed["tool_calls"][0]["function"]["name"] == "f"
 
 
 def test_the_template_is_used(gateway):
