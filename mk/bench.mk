@@ -79,3 +79,12 @@ bench-prompt: $(B)/bin/prompt-bench all ## a prompt's next turn, with the cache 
 	bench/prompt/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
 bench: bench-prompt
 .PHONY: bench-prompt
+
+$(B)/bin/parse-bench: $(B)/obj/bench/parse/bench.o $(call libs_of,parse)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,parse)
+
+bench-parse: $(B)/bin/parse-bench ## the parsers of tool calls, a token at a time, beside vLLM's (VLLM=1: 6 GB, minutes)
+	bench/parse/run $< $(if $(VLLM),--vllm "$$(hack/venv vllm)") $(BENCH_ARGS)
+bench: bench-parse
+.PHONY: bench-parse

@@ -83,6 +83,10 @@ check-prompt-long: ## ten million steps of the prompt cache's property test (min
 	$(MAKE) V=release build/release/tests/prop/prompt/cache_test
 	KP_STEPS=$(or $(STEPS),10000000) build/release/tests/prop/prompt/cache_test
 
+check-parse-long: ## every case of every family of parsers in 1.8 million cuts (a minute)
+	$(MAKE) V=release build/release/tests/prop/parse/family_test
+	KP_LONG=1 build/release/tests/prop/parse/family_test
+
 test-long: ## the tests that hack/test leaves out: a million template programs, 2,000 trained tokenizers, ... (an hour; K=word for some, JOBS=n; goes on where it stopped)
 	mkdir -p build/long
 	"$$(hack/venv)/bin/pytest" -m slow $(if $(K),-k "$(K)") -n $(or $(JOBS),0) --done build/long/$(or $(DONE),$(shell git rev-parse --short HEAD)).done tests
@@ -92,4 +96,4 @@ check-reproducible: ## the last commit, built twice in different folders, gives 
 
 lint: ## layers, headers that compile alone, symbol names, banned calls, shellcheck, formatting
 	hack/lint
-.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke fuzz-long test check-prompt-long test-long check-reproducible lint
+.PHONY: check-unit check-asan check-tsan check-valgrind fuzz-build fuzz-bins fuzz-smoke fuzz-long test check-prompt-long check-parse-long test-long check-reproducible lint

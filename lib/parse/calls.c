@@ -435,7 +435,11 @@ static void name_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 			kp_tags_mark(p, kind, text);
 		}
 		break;
-	default: /* closed: no arguments */
+	default:                                 /* closed: no arguments */
+		if (p->body == KP_BODY_BRACES) { /* without even its braces it is none */
+			kp_calls_reject(p);
+			break;
+		}
 		if (name_done(p)) {
 			kp_calls_mark(p, kind, text);
 		}

@@ -106,7 +106,7 @@ def test_cut_short(script):
         assert [[c.function.name, c.function.arguments] for c in message.tool_calls or []] == [c[1:] for c in calls]
 
 
-def test_stop_strings_are_for_visible_text(script):
+def test_st04_st05_stop_strings_are_for_visible_text(script):
     s = script(TEXT)
     reasoning, content, calls, finish, _ = s.streamed(stop=["stop here", "look", "Zü"])
     assert (reasoning, content, calls, finish) == ("Two calls: stop here?", "I ", [], "stop")

@@ -56,9 +56,14 @@ def answer(parser, text, tools):
     return [[[c.function.name, c.function.arguments] for c in found.tool_calls], found.content]
 
 
-for line in sys.stdin:
-    try:
-        out = answer(**json.loads(line))
-    except Exception as e:
-        out = ["error", repr(e)]
-    print(json.dumps(out), flush=True)
+def main():
+    for line in sys.stdin:
+        try:
+            out = answer(**json.loads(line))
+        except Exception as e:
+            out = ["error", repr(e)]
+        print(json.dumps(out), flush=True)
+
+
+if __name__ == "__main__":
+    main()
