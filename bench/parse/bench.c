@@ -101,11 +101,10 @@ static void run(struct bench *b, const char *dir, const char *name)
 int main(int argc, char **argv)
 {
 	struct bench b = { .arena = kp_arena_create(64 << 20) };
-	struct dirent **names;
 	struct kp_err err;
 	size_t n_tools;
-	int n;
-	if (argc != 2 || (n = scandir(argv[1], &names, NULL, alphasort)) < 0) {
+	DIR *folder = argc == 2 ? opendir(argv[1]) : NULL;
+	if (!folder) {
 		fprintf(stderr, "usage: parse-bench DIR\n");
 		return 2;
 	}
@@ -117,13 +116,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "parse-bench: %s\n", err.msg);
 		return 1;
 	}
-	for (int i = 0; i < n; i++) {
-		if (names[i]->d_name[0] != '.' && strcmp(names[i]->d_name, "tools.json") != 0) {
-			run(&b, argv[1], names[i]->d_name);
+	for (const struct dirent *d; (d = readdir(folder));) {
+		if (d->d_name[0] != '.' && strcmp(d->d_name, "tools.json") != 0) {
+			run(&b, argv[1], d->d_name);
 		}
-		free(names[i]);
 	}
-	free(names);
+	closedir(folder);
 	kp_mem_free(text);
 	kp_arena_destroy(b.arena);
 	return 0;
