@@ -192,14 +192,14 @@ static size_t tag_data(struct kp_parser *p, char c)
 {
 	size_t mark = strlen(p->g->element);
 	kp_str inside = kp_str_trim(kp_str_skip(kp_buf_str(&p->tail), mark));
-	bool wrong =
-		inside.n == 0 ? !kp_is_space(c) && c != '<' : c == '<' || (unsigned char)c < ' ';
+	bool is_first = inside.n == 0;
+	bool wrong = is_first ? !kp_is_space(c) && c != '<' : c == '<' || (unsigned char)c < ' ';
 	if (wrong || p->tail.n > KP_LOOK_AHEAD) {
 		as_text(p);
 		return 0;
 	}
-	kp_buf_addc(&p->tail, c);
-	if (c != '>' || inside.n == 0) {
+	if (c != '>' || is_first) {
+		kp_buf_addc(&p->tail, c);
 		return 1;
 	}
 	char name[KP_LOOK_AHEAD];
@@ -208,6 +208,7 @@ static size_t tag_data(struct kp_parser *p, char c)
 	tag = kp_str_trim(kp_str_skip(tag, closes));
 	size_t n = KP_MIN(tag.n, sizeof(name));
 	memcpy(name, tag.p, n);
+	kp_buf_addc(&p->tail, c);
 	if (n == 0 || memchr(name, '\0', n)) {
 		as_text(p);
 	} else if (closes) {
