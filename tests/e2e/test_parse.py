@@ -143,7 +143,7 @@ def test_parse_on_the_admin_listener(script):
     assert call(s.gateway.admin, "/parse", {"model": "nobody", "text": ""}).status == 404
 
 
-def test_what_thoughts_are_called_is_the_gateways_choice(start, script):
+def test_rp13_what_thoughts_are_called_is_the_gateways_choice(start, script):
     s = script(TEXT)
     gateway = start(Gateway, manifest(engine("sim", s.sim.port, path=s.path)), "--reasoning-field", "reasoning")
     body = {"model": "m", "messages": QUESTION, "tools": TOOLS}
