@@ -174,7 +174,7 @@ static inline __attribute__((always_inline)) size_t merge_small(const struct kp_
 
 /* --- many short pieces --------------------------------------------------------------------------------------------------- */
 
-enum { FEW = KP_BPE_FEW, FEW_SHORT = 9, LANES = 4 };
+enum { FEW = KP_BPE_FEW, LANES = 16 };
 
 /* As small, for a piece as most are: places from 1, so that there is one before the first and one behind the last, both without a symbol, and every merge is the
    same few lines without a branch. What they cost is waiting for the tables, so LANES pieces take one merge each in turn. */
@@ -184,6 +184,9 @@ struct lane {
 	uint64_t key[FEW + 2];
 	size_t k; /* symbols, at places 1 to k */
 	struct kp_bpe_job *job;
+	/* The merge under way: its place, its neighbours', and where the ranks of the two new pairs are. */
+	size_t at, before, after;
+	struct kp_pair_at pair[2];
 };
 
 static inline uint64_t least_of_8(const uint64_t *k)
@@ -195,26 +198,44 @@ static inline uint64_t least_of_8(const uint64_t *k)
 	return KP_MIN(a, c);
 }
 
-/* One merge; false: there is none. long_one: it had more than eight pairs. */
-static inline __attribute__((always_inline)) bool merge_one(
-	const struct kp_bpe *b, struct lane *w, bool long_one)
+/* One merge in three steps, each of which leaves something on its way from memory for the next. The first: what merges; false: nothing does. */
+static inline bool merge_find(const struct kp_bpe *b, struct lane *w)
 {
-	uint64_t m = least_of_8(w->key + 1);
-	m = long_one ? KP_MIN(m, least_of_8(w->key + 9)) : m;
+	uint64_t m = least_of_8(w->key + 1), n = least_of_8(w->key + 9);
+	m = KP_MIN(m, n);
 	uint32_t rank = (uint32_t)(m >> 8);
 	if (rank == KP_BPE_NONE) {
 		return false;
 	}
-	size_t i = (size_t)(m & 255), j = w->next[i], after = w->next[j], before = w->prev[i];
+	size_t i = (size_t)(m & 255), j = w->next[i];
 	kp_id made = kp_bpe_product(b, rank);
+	w->at = i;
+	w->after = w->next[j];
+	w->before = w->prev[i];
+	__builtin_prefetch(&b->partners[made]);
+	__builtin_prefetch(&b->partners[w->sym[w->after]]);
+	__builtin_prefetch(&b->partners[w->sym[w->before]]);
 	w->sym[i] = made;
-	w->next[i] = (uint8_t)after;
-	w->prev[after] = (uint8_t)i;
+	w->next[i] = (uint8_t)w->after;
+	w->prev[w->after] = (uint8_t)i;
 	w->key[j] = NONE;
-	uint64_t key = key_of(kp_bpe_rank(b, made, w->sym[after]), i);
-	w->key[i] = after > w->k ? NONE : key;
-	w->key[before] = key_of(kp_bpe_rank(b, w->sym[before], made), before);
 	return true;
+}
+
+static inline void merge_pairs(const struct kp_bpe *b, struct lane *w)
+{
+	kp_id made = w->sym[w->at];
+	w->pair[0] = kp_bpe_pair(b, w->sym[w->before], made);
+	w->pair[1] = kp_bpe_pair(b, made, w->sym[w->after]);
+	__builtin_prefetch(w->pair[0].line);
+	__builtin_prefetch(w->pair[1].line);
+}
+
+static inline void merge_ranks(struct lane *w)
+{
+	uint64_t key = key_of(kp_bpe_rank_at(w->pair[1]), w->at);
+	w->key[w->at] = w->after > w->k ? NONE : key;
+	w->key[w->before] = key_of(kp_bpe_rank_at(w->pair[0]), w->before);
 }
 
 static inline void put(struct lane *w, kp_id id, uint32_t rank)
@@ -263,46 +284,34 @@ static inline size_t end(const struct kp_bpe *b, const struct lane *w, kp_id *ou
 	return n;
 }
 
-/* The next job of this length, n when there is none. */
-static inline size_t next_job(const struct kp_bpe_job *job, size_t n, size_t i, bool long_one)
-{
-	while (i < n && (job[i].n > FEW_SHORT) != long_one) {
-		i++;
-	}
-	return i;
-}
-
-static inline __attribute__((always_inline)) void merge_lanes(
-	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n, bool long_ones)
+void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
 {
 	struct lane lane[LANES], *live[LANES];
-	size_t n_live = 0, at = next_job(job, n, 0, long_ones);
+	size_t n_live = 0, at = 0;
 	for (; at < n && n_live < LANES; n_live++) {
 		live[n_live] = &lane[n_live];
-		begin_job(b, live[n_live], &job[at]);
-		at = next_job(job, n, at + 1, long_ones);
+		begin_job(b, live[n_live], &job[at++]);
 	}
 	while (n_live) {
-		for (size_t i = 0; i < n_live; i++) {
-			if (KP_LIKELY(merge_one(b, live[i], long_ones))) {
+		for (size_t i = 0; i < n_live;) {
+			if (KP_LIKELY(merge_find(b, live[i]))) {
+				i++;
 				continue;
 			}
 			live[i]->job->n = end(b, live[i], live[i]->job->ids);
 			if (at < n) {
-				begin_job(b, live[i], &job[at]);
-				at = next_job(job, n, at + 1, long_ones);
+				begin_job(b, live[i], &job[at++]);
 			} else {
 				live[i] = live[--n_live];
 			}
 		}
+		for (size_t i = 0; i < n_live; i++) {
+			merge_pairs(b, live[i]);
+		}
+		for (size_t i = 0; i < n_live; i++) {
+			merge_ranks(live[i]);
+		}
 	}
-}
-
-void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
-{
-	merge_lanes(
-		b, job, n, false); /* no more ids than symbols come out: still short ones then */
-	merge_lanes(b, job, n, true);
 }
 
 /* Those of w, of which there are few. */
@@ -314,7 +323,9 @@ static size_t small_few(const struct kp_bpe *b, const struct small *w, size_t k,
 		put(&lane, w->sym[i], i ? (uint32_t)(w->key[i - 1] >> 8) : KP_BPE_NONE);
 	}
 	lane.sym[k + 1] = b->gap;
-	while (merge_one(b, &lane, true)) {
+	while (merge_find(b, &lane)) {
+		merge_pairs(b, &lane);
+		merge_ranks(&lane);
 	}
 	return end(b, &lane, out);
 }

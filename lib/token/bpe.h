@@ -127,24 +127,36 @@ static inline uint64_t kp_pair_place(kp_id left, kp_id right)
 {
 	return ((uint64_t)left << 44 | (uint64_t)right << 24) * UINT64_C(0x9e3779b97f4a7c15);
 }
-/* Rank of a pair of ids (or gaps), KP_BPE_NONE when it never merges. */
-static inline uint32_t kp_bpe_rank(const struct kp_bpe *b, kp_id left, kp_id right)
+/* Where the rank of a pair stands, if it merges. Pairs that never merge are sent to the empty line in front: no branch to guess wrong, so that several look-ups wait for
+   memory at once. */
+struct kp_pair_at {
+	const struct kp_pair_line *line;
+	uint32_t tag;
+};
+static inline struct kp_pair_at kp_bpe_pair(const struct kp_bpe *b, kp_id left, kp_id right)
 {
 	uint64_t may = b->partners[left].right >> (right & 63) &
 		       b->partners[right].left >> (left & 63) & 1;
 	uint64_t place = kp_pair_place(left, right);
-	uint32_t tag = (uint32_t)(place << b->line_bits >> 32) + 1;
-	/* Pairs that never merge look into the empty line in front: no branch to guess wrong, so that several look-ups wait for
-	   memory at once. */
-	const struct kp_pair_line *l = &b->line[-may & ((place >> (64 - b->line_bits)) + 1)];
-	for (;; l++, tag++) {
-		unsigned m = kp_pair_match(l, tag);
-		uint32_t rank = l->rank[__builtin_ctz(m | 0x80)];
+	return (struct kp_pair_at){ &b->line[-may & ((place >> (64 - b->line_bits)) + 1)],
+		(uint32_t)(place << b->line_bits >> 32) + 1 };
+}
+/* Its rank, KP_BPE_NONE when it never merges. */
+static inline uint32_t kp_bpe_rank_at(struct kp_pair_at at)
+{
+	for (;; at.line++, at.tag++) {
+		unsigned m = kp_pair_match(at.line, at.tag);
+		uint32_t rank = at.line->rank[__builtin_ctz(m | 0x80)];
 		/* Asked first, since whether a pair is found is anybody's guess. */
-		if (KP_LIKELY(l->tag[7] == 0) || m) {
+		if (KP_LIKELY(at.line->tag[7] == 0) || m) {
 			return m ? rank : KP_BPE_NONE;
 		}
 	}
+}
+/* Rank of a pair of ids (or gaps). */
+static inline uint32_t kp_bpe_rank(const struct kp_bpe *b, kp_id left, kp_id right)
+{
+	return kp_bpe_rank_at(kp_bpe_pair(b, left, right));
 }
 static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
 {

@@ -227,7 +227,8 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	e->err = err;
 	e->failed = false;
 	e->n = 0;
-	e->queued = 0;
+	e->queued = e->taken = 0;
+	e->full = KP_QUEUE_STEP;
 	kp_effort_begin(&s->effort, text->s.n - opts->from.text);
 	s->norm.find.effort = s->split.find.effort = s->model.effort = &s->effort;
 	struct kp_origins o = { .policy = opts->policy,

@@ -42,8 +42,8 @@ static void run(struct kp_span *e, const uint8_t *p, const uint8_t *end, const u
 	const struct kp_borders *c = &e->t->model.borders;
 	while (p < end && !e->failed) {
 		kp_span_room(e, &p, &end, &readable);
-		if (e->queued >= KP_QUEUE) {
-			kp_span_drain(e);
+		if (e->queued >= e->full) {
+			kp_span_step(e);
 		}
 		if (KP_LIKELY(!(kp_load64(p) & UINT64_C(0x8080808080808080)))) {
 			bool all;

@@ -162,10 +162,16 @@ static void far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_k
 	e->n += count;
 }
 
+/* Of a long piece, for the log; 0: it is too long for that. */
+static uint64_t long_hash(const struct kp_span *e, const uint8_t *p, size_t n)
+{
+	return n <= KP_CACHE_LONG ? kp_hash_bytes(p, n) + (e->tag >> 60) : 0;
+}
+
 static void long_piece(struct kp_span *e, const uint8_t *p, size_t n)
 {
 	unsigned slot = (unsigned)(e->tag >> 60);
-	uint64_t hash = n <= KP_CACHE_LONG ? kp_hash_bytes(p, n) + slot : 0;
+	uint64_t hash = long_hash(e, p, n);
 	size_t count;
 	const kp_id *found = hash ? kp_cache_get_long(e->s, slot, p, n, hash, &count) : NULL;
 	if (found) {
@@ -290,10 +296,10 @@ static void take_apart(struct kp_span *e, const struct kp_queued *q, size_t *nex
 	}
 }
 
-/* Takes the first pieces of the queue as long as the cache has them, which for text that comes again is all of them; how many. */
-static size_t take_known(struct kp_span *e, size_t n)
+/* Takes the pieces of the queue from `i` on as long as their ids are in their entries; up to which. */
+static size_t take_near(struct kp_span *e, size_t i, size_t n)
 {
-	size_t i = 0, out = e->n;
+	size_t out = e->n;
 	for (; i < n && out <= KP_OUT; i++) {
 		const struct kp_queued *q = &e->queue[i];
 		const struct kp_cache_entry *c = q->bucket;
@@ -314,14 +320,48 @@ static size_t take_known(struct kp_span *e, size_t n)
 	return i;
 }
 
-/* As kp_span_drain, for models whose short pieces are merged at once. The cache changes when all ids are taken. */
-static void drain_at_once(struct kp_span *e, size_t n)
+static inline bool is_key(const struct kp_cache_entry *c, const struct kp_cache_key *k)
+{
+	return c->key.lo == k->lo && c->key.hi == k->hi;
+}
+
+/* A piece that take_near leaves, if the cache has it all the same. */
+static bool take_far(struct kp_span *e, const struct kp_queued *q)
+{
+	bool is_short = q->n <= KP_CACHE_KEY;
+	if (is_short && !is_key(q->bucket, &q->key) && !is_key(q->bucket + 1, &q->key)) {
+		return false;
+	}
+	uint64_t hash = is_short ? kp_hash_fold(q->key.lo, q->key.hi) : long_hash(e, q->p, q->n);
+	size_t n;
+	const kp_id *ids =
+		hash ? kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n, hash, &n)
+		     : NULL;
+	if (ids) {
+		kp_span_add(e, ids, n);
+	}
+	return ids != NULL;
+}
+
+/* Takes those from `i` on as long as the cache has them, which for text that comes again is all of them; up to which. */
+static size_t take_known(struct kp_span *e, size_t i, size_t n)
+{
+	while ((i = take_near(e, i, n)) < n && !e->failed) {
+		if (e->n > KP_OUT) {
+			kp_span_flush(e);
+		} else if (take_far(e, &e->queue[i])) {
+			i++;
+		} else {
+			break;
+		}
+	}
+	return i;
+}
+
+/* The ids of the queued pieces from `from` to n, for models whose short pieces are merged at once. The cache changes when all are taken. */
+static void drain_at_once(struct kp_span *e, size_t from, size_t n)
 {
 	e->apart.id[0] = (kp_id)KP_CACHE_FAR << 24;
-	size_t from = take_known(e, n);
-	if (from == n) {
-		return;
-	}
 	size_t k = look_up(e, from, n), next = 0, out = e->n;
 	resolve(e, k);
 	for (const struct kp_queued *q = e->queue + from, *last = e->queue + n; q < last; q++) {
@@ -358,12 +398,29 @@ static void drain_at_once(struct kp_span *e, size_t n)
 	}
 }
 
+void kp_span_step(struct kp_span *e)
+{
+	if (merges_at_once(e->t) && e->full == KP_QUEUE_STEP) {
+		e->taken = take_known(e, 0, e->queued);
+		if (e->taken < e->queued) {
+			e->full = KP_QUEUE;
+			return;
+		}
+		e->queued = 0;
+	}
+	kp_span_drain(e);
+}
+
 void kp_span_drain(struct kp_span *e)
 {
-	size_t n = e->queued;
-	e->queued = 0;
+	size_t n = e->queued, from = e->taken;
+	e->queued = e->taken = 0;
+	e->full = KP_QUEUE_STEP;
 	if (merges_at_once(e->t)) {
-		drain_at_once(e, n);
+		from = from ? from : take_known(e, 0, n);
+		if (from < n && !e->failed) {
+			drain_at_once(e, from, n);
+		}
 		return;
 	}
 	for (size_t i = 0; i < n && !e->failed; i++) {

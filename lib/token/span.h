@@ -13,7 +13,9 @@ enum {
 	KP_PAD = KP_BLOCK + 16, /* bytes readable behind the begin of a block */
 	KP_OUT = 2048,          /* ids collected before they go to the caller's array */
 	KP_OUT_ROOM = 32,
-	KP_QUEUE = 64, /* pieces that are looked up side by side, at least */
+	KP_QUEUE = 256, /* pieces that are worked off side by side, at least */
+	KP_QUEUE_STEP =
+		64, /* as long as the cache knows them all, they are taken in fewer: these stay in the processor's first-level cache */
 	KP_QUEUE_ROOM = KP_QUEUE + KP_BLOCK + 1,
 };
 
@@ -43,7 +45,8 @@ struct kp_span {
 	size_t n; /* in out */
 	kp_id out[KP_OUT + KP_OUT_ROOM];
 	uint8_t tail[2 * KP_PAD];
-	size_t queued;
+	size_t queued, taken; /* the ids of the first `taken` were taken already */
+	size_t full;          /* KP_QUEUE_STEP, or KP_QUEUE once a piece is not known */
 	struct kp_queued queue[KP_QUEUE_ROOM];
 	struct kp_cache_entry apart;       /* stands for pieces whose ids are no cache entry's */
 	uint32_t missed_at[KP_QUEUE_ROOM]; /* in the queue */
@@ -52,7 +55,9 @@ struct kp_span {
 
 void kp_span_flush(struct kp_span *e); /* sets failed and err when the caller's array is full */
 void kp_span_add(struct kp_span *e, const kp_id *ids, size_t n);
-void kp_span_drain(struct kp_span *e); /* the ids of the queued pieces */
+void kp_span_step(struct kp_span
+		*e); /* those of queued pieces, when there are `full`: room for the next block's */
+void kp_span_drain(struct kp_span *e); /* those of all queued pieces */
 void kp_span_one(
 	struct kp_span *e, const uint8_t *p, size_t n); /* those of one piece, past the queue */
 
@@ -124,8 +129,8 @@ static inline __attribute__((always_inline)) void kp_span_run(struct kp_span *e,
 {
 	while (p < end && !e->failed) {
 		kp_span_room(e, &p, &end, &readable);
-		if (e->queued >= KP_QUEUE) {
-			kp_span_drain(e);
+		if (e->queued >= e->full) {
+			kp_span_step(e);
 		}
 		/* Eight bytes of ASCII: fewer are not worth a block. */
 		if (KP_LIKELY(!(kp_load64(p) & UINT64_C(0x8080808080808080)))) {
