@@ -1,4 +1,4 @@
-# Compiler flags per variant (V): release (default), debug, asan, tsan, clang, fuzz. CC=clang works with every variant.
+# Compiler flags per variant (V): release (default), debug, asan, tsan, clang, fuzz; arm64 is for make check-arm64-token alone. CC=clang works with every variant.
 CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -18,7 +18,7 @@ CSTD    := -std=gnu17 -D_GNU_SOURCE
 HARDEN  := -fstack-protector-strong -fstack-clash-protection -fPIE
 # The build id is part of the name of an image of a tokenizer (lib/token/images.h).
 LDHARD  := -pie -Wl,-z,relro,-z,now -Wl,--as-needed -Wl,--build-id=sha1
-ifeq ($(shell uname -m),x86_64)
+ifeq ($(shell uname -m)$(filter arm64,$(V)),x86_64)
 HARDEN  += -fcf-protection
 endif
 # Reproducible: no path of the build machine in any object, no time stamp, fixed archive order.
@@ -34,11 +34,12 @@ LD_asan     := -fsanitize=address,undefined
 LD_fuzz     := -fsanitize=address,undefined
 LD_tsan     := -fsanitize=thread
 OPT_clang   := -O1 -g
+OPT_arm64   := -O2 -g -D_FORTIFY_SOURCE=2
 ifneq ($(filter fuzz clang,$(V)),)
 CC      := clang
 endif
 ifeq ($(OPT_$(V)),)
-$(error unknown variant V=$(V): release, debug, asan, tsan, clang or fuzz)
+$(error unknown variant V=$(V): release, debug, asan, tsan, clang, fuzz or arm64)
 endif
 
 ALLPKGS := $(sort $(foreach m,$(MODULES) sidecar cli,$(PKGS_$(m))))
@@ -49,6 +50,13 @@ $(error missing libraries (pkg-config): $(PKGMISS)— run ./hack/deps)
 endif
 endif
 PKG_CFLAGS := $(shell pkg-config --cflags $(ALLPKGS) 2>/dev/null)
+# hack/arm64-root has made it.
+ARM64_ROOT := $(CURDIR)/build/arm64-root
+ifeq ($(V),arm64)
+CC         := aarch64-linux-gnu-gcc
+PKG_CFLAGS := -isystem $(ARM64_ROOT)/usr/include -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu
+LD_arm64   := $(patsubst %,-L$(ARM64_ROOT)/%/aarch64-linux-gnu,usr/lib lib)
+endif
 
 CPPFLAGS_ALL := $(CSTD) -Ilib -I$(B)/gen -I. $(PKG_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL   := $(OPT_$(V)) $(WARN) $(HARDEN) $(REPRO) $(CFLAGS)
