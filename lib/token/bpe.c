@@ -187,6 +187,8 @@ struct lane {
 	/* The merge under way: its place, its neighbours', and where the ranks of the two new pairs are. */
 	size_t at, before, after;
 	struct kp_pair_at pair[2];
+	struct kp_merge last;
+	uint32_t last_rank;
 };
 
 static inline uint64_t least_of_8(const uint64_t *k)
@@ -209,6 +211,8 @@ static inline bool merge_find(const struct kp_bpe *b, struct lane *w)
 	}
 	size_t i = (size_t)(m & 255), j = w->next[i];
 	kp_id made = kp_bpe_product(b, rank);
+	w->last = (struct kp_merge){ w->sym[i], w->sym[j], made };
+	w->last_rank = rank;
 	w->at = i;
 	w->after = w->next[j];
 	w->before = w->prev[i];
@@ -252,12 +256,30 @@ static inline void begin(const struct kp_bpe *b, struct lane *w)
 	memset(w->key, 0xff, sizeof(w->key));
 	w->sym[0] = b->gap;
 	w->k = 0;
+	w->last_rank = KP_BPE_NONE;
+}
+
+static void begin_symbols(const struct kp_bpe *b, struct lane *w, const struct kp_bpe_job *job)
+{
+	struct kp_pair_at pair[FEW];
+	for (size_t i = 1; i < job->n; i++) {
+		pair[i] = kp_bpe_pair(b, job->sym[i - 1], job->sym[i]);
+		__builtin_prefetch(pair[i].line);
+	}
+	for (size_t i = 0; i < job->n; i++) {
+		put(w, job->sym[i], i ? kp_bpe_rank_at(pair[i]) : KP_BPE_NONE);
+	}
 }
 
 static void begin_job(const struct kp_bpe *b, struct lane *w, struct kp_bpe_job *job)
 {
 	begin(b, w);
 	w->job = job;
+	if (!job->p) {
+		begin_symbols(b, w, job);
+		w->sym[w->k + 1] = b->gap;
+		return;
+	}
 	unsigned before = 256; /* as in prepare */
 	for (size_t i = 0, len; i < job->n; i += len) {
 		unsigned c = job->p[i];
@@ -284,6 +306,14 @@ static inline size_t end(const struct kp_bpe *b, const struct lane *w, kp_id *ou
 	return n;
 }
 
+static void end_job(const struct kp_bpe *b, const struct lane *w)
+{
+	struct kp_bpe_job *job = w->job;
+	job->n = end(b, w, job->ids);
+	job->last = w->last;
+	job->last_rank = w->last_rank;
+}
+
 void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
 {
 	struct lane lane[LANES], *live[LANES];
@@ -298,7 +328,7 @@ void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
 				i++;
 				continue;
 			}
-			live[i]->job->n = end(b, live[i], live[i]->job->ids);
+			end_job(b, live[i]);
 			if (at < n) {
 				begin_job(b, live[i], &job[at++]);
 			} else {

@@ -127,8 +127,7 @@ static inline uint64_t kp_pair_place(kp_id left, kp_id right)
 {
 	return ((uint64_t)left << 44 | (uint64_t)right << 24) * UINT64_C(0x9e3779b97f4a7c15);
 }
-/* Where the rank of a pair stands, if it merges. Pairs that never merge are sent to the empty line in front: no branch to guess wrong, so that several look-ups wait for
-   memory at once. */
+/* Where the rank of a pair stands. One that never merges is sent to the empty line in front: no branch to guess wrong, so look-ups wait for memory side by side. */
 struct kp_pair_at {
 	const struct kp_pair_line *line;
 	uint32_t tag;
@@ -167,11 +166,14 @@ static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out);
 
 /* The same for many short pieces at once. */
-enum { KP_BPE_FEW = 17 }; /* bytes */
+enum { KP_BPE_FEW = 17 }; /* symbols */
 struct kp_bpe_job {
-	const uint8_t *p;
-	size_t n;   /* bytes, at most KP_BPE_FEW; then how many ids came out */
-	kp_id *ids; /* room for n */
+	const uint8_t *p;     /* bytes; or NULL: */
+	const kp_id *sym;     /* symbols, no gaps */
+	size_t n;             /* at most KP_BPE_FEW of them; then how many ids came out */
+	kp_id *ids;           /* room for n */
+	struct kp_merge last; /* the last merge, and its rank: KP_BPE_NONE when there was none */
+	uint32_t last_rank;
 };
 void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n);
 

@@ -53,26 +53,79 @@ static size_t symbols(const struct kp_bpe *b, kp_str s, const kp_id *char_id, kp
 	return n;
 }
 
+enum { BATCH = 64 };
+
+/* Tokens whose texts are merged side by side, and what came of those before. */
+struct batch {
+	struct kp_bpe *b;
+	struct kp_vocab *v;
+	struct live *live;
+	size_t n_live, n;
+	kp_id id[BATCH], sym[BATCH][KP_BPE_FEW], out[BATCH][KP_BPE_FEW];
+	struct kp_bpe_job job[BATCH];
+};
+
+static void is_self(struct kp_vocab *v, kp_id id)
+{
+	/* Bytes that are no valid UTF-8 are never a whole piece of a text. */
+	v->tok[id].flags |= kp_utf8_ok(kp_vocab_bytes(v, id)) ? KP_TOK_SELF : 0;
+}
+
+static void keep(struct batch *x, kp_id id, struct kp_merge m, uint32_t rank)
+{
+	if (m.product == id) {
+		x->live[x->n_live++] = (struct live){ rank, m };
+		is_self(x->v, id);
+	}
+}
+
+static void finish(struct batch *x)
+{
+	kp_bpe_merge_all(x->b, x->job, x->n);
+	for (size_t i = 0; i < x->n; i++) {
+		if (x->job[i].n == 1) {
+			keep(x, x->id[i], x->job[i].last, x->job[i].last_rank);
+		}
+	}
+	x->n = 0;
+}
+
+/* A token of k > 1 symbols. */
+static void add(struct batch *x, kp_id id, const kp_id *sym, size_t k)
+{
+	struct kp_merge m;
+	if (k <= KP_BPE_FEW) {
+		size_t i = x->n++;
+		memcpy(x->sym[i], sym, k * sizeof(*sym));
+		x->id[i] = id;
+		x->job[i] = (struct kp_bpe_job){ .sym = x->sym[i], .n = k, .ids = x->out[i] };
+	}
+	if (k > KP_BPE_FEW || x->n == BATCH) {
+		finish(x);
+	}
+	if (k > KP_BPE_FEW && kp_bpe_last_merge(x->b, sym, k, &m)) {
+		keep(x, id, m, kp_bpe_rank(x->b, m.left, m.right));
+	}
+}
+
 static size_t collect(
 	struct kp_bpe *b, struct kp_vocab *v, const kp_id *char_id, kp_id *sym, struct live *live)
 {
-	size_t n = 0;
+	struct batch x = { .b = b, .v = v, .live = live };
 	for (kp_id id = 0; id < v->n; id++) {
 		kp_str s = kp_vocab_bytes(v, id);
 		if (!(v->tok[id].flags & KP_TOK_WORD) || (char_id && !kp_utf8_ok(s))) {
 			continue;
 		}
-		struct kp_merge *m = &live[n].m;
 		size_t k = symbols(b, s, char_id, sym);
-		bool self = k == 1 && sym[0] == id;
-		if (k > 1 && kp_bpe_last_merge(b, sym, k, m) && m->product == id) {
-			live[n++].rank = kp_bpe_rank(b, m->left, m->right);
-			self = true;
+		if (k > 1) {
+			add(&x, id, sym, k);
+		} else if (k == 1 && sym[0] == id) {
+			is_self(v, id);
 		}
-		/* Bytes that are no valid UTF-8 are never a whole piece of a text. */
-		v->tok[id].flags |= self && kp_utf8_ok(s) ? KP_TOK_SELF : 0;
 	}
-	return n;
+	finish(&x);
+	return x.n_live;
 }
 
 static bool in_id_order(const struct kp_merge *m, size_t n)

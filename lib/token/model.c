@@ -122,10 +122,9 @@ static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const 
 	return kp_bpe_symbols(b, w->syms.p, w->syms.n, ids, err);
 }
 
-size_t kp_model_small(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
-	const uint8_t *p, size_t n, kp_id *out)
+size_t kp_model_symbols(
+	const struct kp_model *m, const struct kp_vocab *v, const uint8_t *p, size_t n, kp_id *sym)
 {
-	kp_id sym[KP_BPE_SMALL];
 	size_t k = 0, len;
 	for (size_t at = 0; at < n; at += len) {
 		uint32_t cp = kp_uc_get(p + at, &len);
@@ -138,7 +137,14 @@ size_t kp_model_small(const struct kp_model *m, const struct kp_vocab *v, const 
 			sym[k++] = m->byte[p[at + i]];
 		}
 	}
-	return kp_bpe_small_symbols(b, sym, k, out);
+	return k;
+}
+
+size_t kp_model_small(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	const uint8_t *p, size_t n, kp_id *out)
+{
+	kp_id sym[KP_BPE_SMALL];
+	return kp_bpe_small_symbols(b, sym, kp_model_symbols(m, v, p, n, sym), out);
 }
 
 size_t kp_model_cut(const struct kp_model *m, kp_str piece)

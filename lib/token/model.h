@@ -62,7 +62,10 @@ void kp_model_fini(struct kp_model *m);
 /* Appends the ids of a piece. INVALID_ARGUMENT when it needs an unknown token that the model does not have. */
 int kp_model_encode(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
 	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err) KP_MUST_USE;
-/* BPE whose pieces are cut (borders.set): at most KP_BPE_SMALL bytes; out has room for n ids. Returns how many. */
+/* What merging a piece starts from, where pieces are cut (borders.set); sym has room for n. Returns how many. */
+size_t kp_model_symbols(
+	const struct kp_model *m, const struct kp_vocab *v, const uint8_t *p, size_t n, kp_id *sym);
+/* BPE whose pieces are cut: at most KP_BPE_SMALL bytes; out has room for n ids. Returns how many. */
 size_t kp_model_small(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
 	const uint8_t *p, size_t n, kp_id *out);
 /* spm.c */

@@ -269,12 +269,16 @@ static void resolve(struct kp_span *e, size_t k)
 		struct kp_missed *m = &e->missed[i];
 		m->ids[0] = id;
 		m->count = 1;
-		if (id == KP_BPE_NO_ID && t->cut_text) {
-			m->count = (uint32_t)merge(t, q->p, q->n, m->ids);
-		} else if (id == KP_BPE_NO_ID) {
-			job[n] = (struct kp_bpe_job){ q->p, q->n, m->ids };
-			at[n++] = (uint16_t)i;
+		if (id != KP_BPE_NO_ID) {
+			continue;
 		}
+		job[n] = (struct kp_bpe_job){ .p = q->p, .n = q->n, .ids = m->ids };
+		if (t->cut_text) {
+			job[n].p = NULL;
+			job[n].sym = m->sym;
+			job[n].n = kp_model_symbols(&t->model, &t->vocab, q->p, q->n, m->sym);
+		}
+		at[n++] = (uint16_t)i;
 	}
 	kp_bpe_merge_all(&t->bpe, job, n);
 	for (size_t i = 0; i < n; i++) {

@@ -31,6 +31,7 @@ struct kp_queued {
 struct kp_missed {
 	uint32_t count; /* of its ids */
 	kp_id ids[KP_CACHE_KEY];
+	kp_id sym[KP_CACHE_KEY]; /* what its merges start from, where that is not bytes */
 };
 
 struct kp_span {

@@ -57,6 +57,30 @@ static void all_ways_agree(void **state)
 	kp_ids_fini(&got);
 }
 
+static bool has_gap(const struct kp_bpe *b, const kp_id *sym, size_t n)
+{
+	bool found = false;
+	for (size_t i = 0; i < n; i++) {
+		found |= sym[i] == b->gap;
+	}
+	return found;
+}
+
+/* A piece that became one token: by which merge. */
+static void check_last(
+	const struct kp_bpe *b, kp_id *sym, kp_str piece, const struct kp_bpe_job *job)
+{
+	struct kp_merge m;
+	size_t n = kp_bpe_start(b, (const uint8_t *)piece.p, piece.n, sym);
+	if (n > 1 && !has_gap(b, sym, n) && kp_bpe_small_last(b, sym, n, &m)) {
+		assert_int_equal(job->n, 1);
+		assert_int_equal(job->last.left, m.left);
+		assert_int_equal(job->last.right, m.right);
+		assert_int_equal(job->last.product, m.product);
+		assert_int_equal(job->last_rank, kp_bpe_rank(b, m.left, m.right));
+	}
+}
+
 /* Short pieces, any number at once: each as if it were alone. */
 static void pieces_at_once(void **state)
 {
@@ -74,7 +98,7 @@ static void pieces_at_once(void **state)
 		struct kp_tokenizer *t = made_load(&made, made_pretoks[0], false, false, "");
 		for (int k = 0; k < 10; k++) {
 			uint8_t text[JOBS][KP_BPE_FEW];
-			kp_id ids[JOBS][KP_BPE_FEW];
+			kp_id ids[JOBS][KP_BPE_FEW], sym[JOBS][KP_BPE_FEW];
 			struct kp_bpe_job job[JOBS];
 			size_t len[JOBS], n = kp_rng_below(&r, JOBS + 1);
 			for (size_t i = 0; i < n; i++) {
@@ -82,7 +106,12 @@ static void pieces_at_once(void **state)
 					random_piece(&r, 1 + kp_rng_below(&r, KP_BPE_FEW - 2), &b);
 				len[i] = piece.n;
 				memcpy(text[i], piece.p, piece.n);
-				job[i] = (struct kp_bpe_job){ text[i], len[i], ids[i] };
+				size_t n_sym = kp_bpe_start(&t->bpe, text[i], len[i], sym[i]);
+				bool as_symbols = i % 2 && !has_gap(&t->bpe, sym[i], n_sym);
+				job[i] = (struct kp_bpe_job){ .p = as_symbols ? NULL : text[i],
+					.sym = sym[i],
+					.n = as_symbols ? n_sym : len[i],
+					.ids = ids[i] };
 			}
 			kp_bpe_merge_all(&t->bpe, job, n);
 			for (size_t i = 0; i < n; i++) {
@@ -94,6 +123,7 @@ static void pieces_at_once(void **state)
 				memcpy(got.p, ids[i], job[i].n * sizeof(kp_id));
 				got.n = job[i].n;
 				assert_ids(&got, &want, piece);
+				check_last(&t->bpe, sym[i], piece, &job[i]);
 			}
 		}
 		kp_tokenizer_unref(t);
