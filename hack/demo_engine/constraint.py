@@ -1,9 +1,9 @@
 """What the output has to look like: which tokens may come next.
 
 Two machines inside xllamacpp's module: llama.cpp's grammar sampler for `grammar` (GBNF), and
-llguidance, which llama.cpp itself uses in this build, for JSON schemas, regular expressions and
-choices. A constraint is made per choice, follows it token by token, and says end-of-sequence is
-allowed only where the text is complete.
+llguidance, which llama.cpp itself uses in this build, for JSON schemas, regular expressions,
+choices and structural tags (tag.py). A constraint is made per choice, follows it token by token, and
+says end-of-sequence is allowed only where the text is complete.
 """
 
 import ctypes
@@ -13,6 +13,7 @@ import re
 
 import numpy as np
 
+from . import tag
 from .llama import TokenDataArray
 
 MAX_TEXT = 65536  # characters in a constraint
@@ -171,6 +172,8 @@ def make(llama, field, value):
         return Guidance(llama, field, "json", json_schema('{"type": "object"}')) if value else None
     if field == "regex":
         return Guidance(llama, field, "regex", value)
+    if field == "structural_tag":
+        return Guidance(llama, field, "lark", tag.lark(value, llama.n_vocab))
     if field == "choice":
         choices = list(value.choices)
         if not choices or not all(choices):

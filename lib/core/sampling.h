@@ -4,6 +4,7 @@
 #ifndef KP_CORE_SAMPLING_H
 #define KP_CORE_SAMPLING_H
 
+#include "core/constraint.h"
 #include "core/ids.h"
 #include "base/str.h"
 
@@ -19,6 +20,7 @@ enum kp_sampling_field {
 	KP_SET_MAX_TOKENS = 1 << 8,
 	KP_SET_LOGPROBS = 1 << 9,
 	KP_SET_PROMPT_LOGPROBS = 1 << 10,
+	KP_SET_CONSTRAINT = 1 << 11,
 	/* How tokens are chosen: what a model may bring values of its own for. */
 	KP_SET_DEFAULTS = (1 << 7) - 1,
 };
@@ -47,6 +49,7 @@ struct kp_sampling {
 	size_t n_stop_ids;
 	const struct kp_logit_bias *logit_bias;
 	size_t n_logit_bias;
+	struct kp_constraint constraint;
 };
 
 /* What s leaves unset is as `defaults` say, as far as they do: for a model's own sampling

@@ -11,7 +11,7 @@
 
 enum { KEEP = 64 << 10 }; /* ids that a decoder keeps room for between messages */
 
-#define KNOWN_SET (((uint32_t)KP_SET_PROMPT_LOGPROBS << 1) - 1)
+#define KNOWN_SET (((uint32_t)KP_SET_CONSTRAINT << 1) - 1)
 
 #define AT(member) offsetof(struct kp_sampling, member)
 static const struct kp_peer_field sampling_fields[] = {
@@ -34,7 +34,14 @@ static const struct kp_peer_field sampling_fields[] = {
 		AT(spaces_between_special_tokens) },
 };
 #undef AT
-enum { SAMPLING_STOP_IDS = 17, SAMPLING_BIAS_IDS = 18, SAMPLING_BIAS = 19 };
+enum {
+	SAMPLING_STOP_IDS = 17,
+	SAMPLING_BIAS_IDS = 18,
+	SAMPLING_BIAS = 19,
+	SAMPLING_CONSTRAINT = 20,
+	SAMPLING_CONSTRAINT_TEXT = 21,
+	SAMPLING_CHOICES = 22
+};
 
 #define AT(member) offsetof(struct kp_peer_request, member)
 static const struct kp_peer_field request_fields[] = {
@@ -82,6 +89,9 @@ static void add_sampling(struct kp_buf *b, uint32_t number, const struct kp_samp
 	for (size_t i = 0; i < s->n_logit_bias; i++) {
 		kp_wire_add_u64(b, SAMPLING_BIAS_IDS, s->logit_bias[i].id);
 		kp_wire_add_float(b, SAMPLING_BIAS, s->logit_bias[i].bias);
+	}
+	if (s->set & KP_SET_CONSTRAINT) {
+		kp_peer_add_constraint(b, SAMPLING_CONSTRAINT, &s->constraint);
 	}
 	kp_wire_end(b, at);
 }
@@ -167,6 +177,11 @@ static int read_sampling(
 		if (is_list && read_sampling_list(s, &f, err) < 0) {
 			return -1;
 		}
+		if (s->d && f.number >= SAMPLING_CONSTRAINT && f.number <= SAMPLING_CHOICES &&
+			kp_peer_read_constraint(&f, SAMPLING_CONSTRAINT, s->d->choices,
+				&s->to->constraint, err) < 0) {
+			return -1;
+		}
 		if (kp_peer_read_field(sampling_fields, KP_LEN(sampling_fields), &f, s->to, err) <
 			0) {
 			return -1;
@@ -244,6 +259,11 @@ static int check_request(
 		return kp_err_set(err, KP_INTERNAL, "read `sampling.bias`: %zu values for %zu ids",
 			s->n_bias, s->to->n_logit_bias);
 	}
+	if (r->sampling.constraint.kind > KP_CONSTRAINT_TAG) {
+		return kp_err_set(err, KP_UNIMPLEMENTED,
+			"read `sampling.constraint`: %u is not known to this version",
+			(unsigned)r->sampling.constraint.kind);
+	}
 	if (r->sampling.set & ~KNOWN_SET) {
 		return kp_err_set(err, KP_UNIMPLEMENTED,
 			"read `sampling.set`: bits %#x are not known to this version",
@@ -295,8 +315,10 @@ int kp_peer_decode_generate(struct kp_peer_request_decoder *d, kp_str bytes,
 		kp_ids_fini(&d->ids);
 	}
 	kp_ids_reset(&d->ids);
-	struct kp_peer_request r = { .sampling = {
-					     .n = 1, .stop_ids = d->stop, .logit_bias = d->bias } };
+	struct kp_peer_request r = { .sampling = { .n = 1,
+					     .stop_ids = d->stop,
+					     .logit_bias = d->bias,
+					     .constraint = { .choices = d->choices } } };
 	if (blame_sender(read_request(d, bytes, &r, err), err) < 0) {
 		return -1;
 	}

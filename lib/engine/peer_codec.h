@@ -42,6 +42,7 @@ struct kp_peer_request_decoder {
 	struct kp_ids ids;
 	kp_id stop[KP_PEER_MAX_STOP];
 	struct kp_logit_bias bias[KP_PEER_MAX_BIAS];
+	kp_str choices[KP_MAX_CONSTRAINT_CHOICES];
 };
 void kp_peer_request_decoder_init(struct kp_peer_request_decoder *d);
 void kp_peer_request_decoder_fini(struct kp_peer_request_decoder *d);

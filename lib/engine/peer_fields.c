@@ -90,16 +90,21 @@ static enum kp_wire_type type_of(enum kp_peer_kind kind)
 								   : KP_WIRE_VARINT;
 }
 
-static int check_string(kp_str s, const char *name, struct kp_err *err)
+static int check_text(kp_str s, size_t max, const char *name, struct kp_err *err)
 {
-	if (s.n > KP_PEER_MAX_STRING) {
+	if (s.n > max) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-			"read `%s`: %zu bytes, at most %d allowed", name, s.n, KP_PEER_MAX_STRING);
+			"read `%s`: %zu bytes, at most %zu allowed", name, s.n, max);
 	}
 	if (!kp_utf8_ok(s) || (s.n && memchr(s.p, 0, s.n))) {
 		return kp_err_set(err, KP_INTERNAL, "read `%s`: not UTF-8 without NUL", name);
 	}
 	return 0;
+}
+
+static int check_string(kp_str s, const char *name, struct kp_err *err)
+{
+	return check_text(s, KP_PEER_MAX_STRING, name, err);
 }
 
 int kp_peer_read_field(const struct kp_peer_field *table, size_t n, const struct kp_wire_field *f,
@@ -164,4 +169,41 @@ int kp_peer_read_ids(
 	return more < 0      ? kp_peer_bad(err, name)
 	       : ids->failed ? kp_peer_too_many(err, name, ids->max)
 			     : 0;
+}
+
+void kp_peer_add_constraint(struct kp_buf *b, uint32_t number, const struct kp_constraint *c)
+{
+	add_varint(b, number, c->kind);
+	if (c->text.n) {
+		kp_wire_add_str(b, number + 1, c->text);
+	}
+	for (size_t i = 0; i < c->n_choices; i++) {
+		kp_wire_add_str(b, number + 2, c->choices[i]);
+	}
+}
+
+int kp_peer_read_constraint(const struct kp_wire_field *f, uint32_t number, kp_str *choices,
+	struct kp_constraint *ret, struct kp_err *err)
+{
+	if (f->type != (f->number == number ? KP_WIRE_VARINT : KP_WIRE_BYTES)) {
+		return kp_peer_bad(err, "sampling.constraint");
+	}
+	if (f->number == number) {
+		uint32_t kind = (uint32_t)f->value; /* one beyond the last: not known */
+		ret->kind = (enum kp_constraint_kind)KP_MIN(kind, (uint32_t)KP_CONSTRAINT_TAG + 1);
+		return 0;
+	}
+	kp_str text = kp_wire_str(f->bytes);
+	if (check_text(text, KP_MAX_CONSTRAINT, "sampling.constraint", err) < 0) {
+		return -1;
+	}
+	if (f->number == number + 1) {
+		ret->text = text;
+		return 0;
+	}
+	if (ret->n_choices == KP_MAX_CONSTRAINT_CHOICES) {
+		return kp_peer_too_many(err, "sampling.choices", KP_MAX_CONSTRAINT_CHOICES);
+	}
+	choices[ret->n_choices++] = text;
+	return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef KP_ENGINE_PEER_FIELDS_H
 #define KP_ENGINE_PEER_FIELDS_H
 
+#include "core/constraint.h"
 #include "core/ids.h"
 #include "wire/list.h"
 
@@ -32,6 +33,12 @@ int kp_peer_read_field(const struct kp_peer_field *table, size_t n, const struct
 /* Appends a repeated uint32's values. */
 int kp_peer_read_ids(const struct kp_wire_field *f, struct kp_ids *ids, const char *name,
 	struct kp_err *err) KP_MUST_USE;
+
+/* A constraint: its kind is field `number`, the two behind it are its text and its choices. A later field of a choice is the next one, in `choices`, which has room
+   for KP_MAX_CONSTRAINT_CHOICES. What is read borrows from the bytes. */
+void kp_peer_add_constraint(struct kp_buf *b, uint32_t number, const struct kp_constraint *c);
+int kp_peer_read_constraint(const struct kp_wire_field *f, uint32_t number, kp_str *choices,
+	struct kp_constraint *ret, struct kp_err *err) KP_MUST_USE;
 
 /* INTERNAL "read `name`: not valid protobuf"; RESOURCE_EXHAUSTED. */
 int kp_peer_bad(struct kp_err *err, const char *name);

@@ -44,6 +44,54 @@ static void add_bias(struct kp_buf *b, const struct kp_logit_bias *bias, size_t 
 	}
 }
 
+/* A regular expression of the choices: what is no letter or digit stands behind a backslash, but for bytes of other characters. */
+static void add_choices(struct kp_buf *b, uint32_t number, const struct kp_constraint *c)
+{
+	size_t at = kp_wire_begin(b, number);
+	for (size_t i = 0; i < c->n_choices; i++) {
+		kp_buf_addz(b, i ? "|" : "");
+		for (size_t k = 0; k < c->choices[i].n; k++) {
+			char byte = c->choices[i].p[k];
+			if (byte == '\n') {
+				kp_buf_lit(b, "\\n");
+				continue;
+			}
+			if (byte > 0 && strchr("\\^$.|?*+()[]{}/-", byte)) {
+				kp_buf_addc(b, '\\');
+			}
+			kp_buf_addc(b, byte);
+		}
+	}
+	kp_wire_end(b, at);
+}
+
+/* It has no fields for "any object" and choices: the one is a schema, the other a regular expression. */
+static void add_constraint(struct kp_buf *b, const struct kp_constraint *c)
+{
+	switch (c->kind) {
+	case KP_CONSTRAINT_NONE:
+		break;
+	case KP_CONSTRAINT_REGEX:
+		kp_wire_add_str(b, 13, c->text);
+		break;
+	case KP_CONSTRAINT_CHOICE:
+		add_choices(b, 13, c);
+		break;
+	case KP_CONSTRAINT_JSON_SCHEMA:
+		kp_wire_add_str(b, 14, c->text);
+		break;
+	case KP_CONSTRAINT_JSON_OBJECT:
+		kp_wire_add_str(b, 14, KP_S("{\"type\":\"object\"}"));
+		break;
+	case KP_CONSTRAINT_GRAMMAR:
+		kp_wire_add_str(b, 15, c->text);
+		break;
+	case KP_CONSTRAINT_TAG:
+		kp_wire_add_str(b, 16, c->text);
+		break;
+	}
+}
+
 static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 {
 /* What is asked, or what changes nothing. */
@@ -61,6 +109,9 @@ static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 		kp_wire_add_u64(b, 8, s->max_tokens);
 	}
 	kp_wire_add_packed(b, 10, s->stop_ids, s->n_stop_ids);
+	if (s->set & KP_SET_CONSTRAINT) {
+		add_constraint(b, &s->constraint);
+	}
 	kp_wire_add_u64(b, 17, KP_MAX(s->n, 1u));
 	kp_request_u64(b, 18, s->min_tokens);
 	kp_request_u64(b, 19, s->ignore_eos);

@@ -18,8 +18,40 @@ static int32_t fold_seed(int64_t seed)
 	return (int32_t)((u ^ u >> 31 ^ u >> 62) & INT32_MAX);
 }
 
+static void add_constraint(struct kp_buf *b, const struct kp_constraint *c)
+{
+	size_t at;
+	switch (c->kind) {
+	case KP_CONSTRAINT_NONE:
+		return;
+	case KP_CONSTRAINT_JSON_SCHEMA:
+		kp_wire_add_str(b, 16, c->text);
+		break;
+	case KP_CONSTRAINT_REGEX:
+		kp_wire_add_str(b, 17, c->text);
+		break;
+	case KP_CONSTRAINT_GRAMMAR:
+		kp_wire_add_str(b, 18, c->text);
+		break;
+	case KP_CONSTRAINT_TAG:
+		kp_wire_add_str(b, 19, c->text);
+		break;
+	case KP_CONSTRAINT_JSON_OBJECT:
+		kp_wire_add_u64(b, 20, 1);
+		break;
+	case KP_CONSTRAINT_CHOICE:
+		at = kp_wire_begin(b, 21);
+		for (size_t i = 0; i < c->n_choices; i++) {
+			kp_wire_add_str(b, 1, c->choices[i]);
+		}
+		kp_wire_end(b, at);
+		break;
+	}
+}
+
 static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 {
+	bool is_constrained = s->set & KP_SET_CONSTRAINT && s->constraint.kind;
 	if (s->set & KP_SET_TEMPERATURE) {
 		kp_wire_add_float(b, 1, (float)s->temperature);
 	}
@@ -49,6 +81,9 @@ static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 	kp_wire_add_packed(b, 11, s->stop_ids, s->n_stop_ids);
 	kp_request_u64(b, 14, s->ignore_eos);
 	kp_request_u64(b, 15, s->n);
+	if (is_constrained) {
+		add_constraint(b, &s->constraint);
+	}
 	if (s->set & KP_SET_LOGPROBS) {
 		kp_wire_add_i64(b, 22, s->logprobs);
 	}
@@ -64,6 +99,8 @@ static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 		kp_wire_add_float(b, 2, s->logit_bias[i].bias);
 		kp_wire_end(b, at);
 	}
+	/* Thoughts are part of the constraint; an engine that reads them too would wait for their end. */
+	kp_request_u64(b, 28, is_constrained);
 }
 
 static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err)

@@ -41,6 +41,17 @@ enum kp_in_thought {
 	KP_THOUGHT_NEVER
 };
 
+/* How a constraint makes the family's calls, in the words of its template. In head and tail \1 stands for the name, \2 for a number, \3 for nine letters
+   and digits, \4 for a line end that may be there. */
+struct kp_form {
+	const char *needs;       /* only with this token in the vocabulary; NULL: always */
+	const char *style;       /* how the arguments are written, in xgrammar's words */
+	const char *begin, *end; /* around all calls; NULL: nothing */
+	const char *head, *tail; /* around the arguments of each; head NULL: no form */
+	const char *between;     /* NULL: one call only */
+};
+enum { KP_FORMS = 2 };
+
 struct kp_grammar {
 	const char *name,
 		*aliases; /* names of parsers in other servers that mean this one, blanks between them */
@@ -82,6 +93,8 @@ struct kp_grammar {
 		*end[KP_MARKS]; /* of a message, what it is, its end; NULL: harmony's */
 	/* TREE */
 	const char *element; /* stands before each tag */
+	/* The first whose `needs` are met; none: calls of this family cannot be put into a constraint. */
+	struct kp_form forms[KP_FORMS];
 };
 
 /* How a family writes thoughts. */
@@ -100,6 +113,8 @@ struct kp_thinking {
 
 extern const struct kp_grammar kp_grammars[];
 extern const size_t kp_n_grammars;
+/* No model's own: what a constraint makes of models whose calls cannot be put into one. A list of objects with name and arguments is the whole answer. */
+extern const struct kp_grammar kp_grammar_list;
 extern const struct kp_thinking kp_thinkings[];
 extern const size_t kp_n_thinkings;
 

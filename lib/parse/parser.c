@@ -36,11 +36,9 @@ struct kp_parser *kp_parser_create(const struct kp_parse_opts *o)
 		kp_buf_init(buffers(p, list)[i], o->max_bytes ? o->max_bytes : MAX_BYTES);
 	}
 	kp_buf_init(&p->given, 64 << 10);
-	bool thought = o->start == KP_PARSE_IN_THOUGHT ||
-		       (o->start == KP_PARSE_AUTO && p->t && p->t->opens && p->t->is_default);
 	if (p->body == KP_BODY_CHANNELS) {
 		kp_channels_begin(p);
-	} else if (p->t && thought) {
+	} else if (kp_parse_begins_in_thought(p->t, o->start)) {
 		p->mode = KP_M_THOUGHT;
 		p->skip_lines = 1;
 	}
@@ -421,4 +419,10 @@ enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, kp_str tail)
 		return KP_PARSE_AUTO;
 	}
 	return open > close ? KP_PARSE_IN_THOUGHT : KP_PARSE_IN_TEXT;
+}
+
+bool kp_parse_begins_in_thought(const struct kp_thinking *t, enum kp_parse_start start)
+{
+	return t && (start == KP_PARSE_IN_THOUGHT ||
+			    (start == KP_PARSE_AUTO && t->opens && t->is_default));
 }

@@ -62,5 +62,7 @@ uint64_t kp_parser_n_dropped(const struct kp_parser *p);
    block)? AUTO: the prompt says nothing. Only so many last bytes are looked at. */
 enum { KP_PARSE_TAIL = 4096 };
 enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, kp_str prompt_tail);
+/* Does a parser that starts so begin inside of a thought? */
+bool kp_parse_begins_in_thought(const struct kp_thinking *t, enum kp_parse_start start);
 
 #endif

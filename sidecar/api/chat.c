@@ -119,6 +119,16 @@ static int open_choices(struct state *s, size_t n, struct kp_err *err)
 	return s->choices ? 0 : kp_arena_full(err, "choices");
 }
 
+/* A call that was asked for by name is no surprise: OpenAI says `stop`. */
+static void put_finish(const struct state *s, struct kp_buf *out, const struct kp_event *ev)
+{
+	struct kp_event shown = *ev;
+	if (s->turn->chat.tool_choice == KP_TOOL_CHOICE_NAMED) {
+		shown.finish.tool_calls = false;
+	}
+	kp_put_finish(out, &shown);
+}
+
 /* --- streamed --- */
 
 static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
@@ -188,7 +198,7 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 	case KP_EV_FINISH:
 		chunk_begin(s, ev->choice, out);
 		kp_buf_lit(out, ",\"delta\":{},\"logprobs\":null,\"finish_reason\":");
-		kp_put_finish(out, ev);
+		put_finish(s, out, ev);
 		chunk_end(s, out);
 		break;
 	case KP_EV_USAGE:
@@ -258,7 +268,7 @@ static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *o
 	} else if (ev->kind == KP_EV_ROLE || ev->kind == KP_EV_PROMPT_LOGPROBS) {
 		put_prompt(s, ev);
 	} else if (ev->kind == KP_EV_FINISH) {
-		kp_put_finish(&c->finish, ev);
+		put_finish(s, &c->finish, ev);
 	} else if (c) {
 		kp_message_add(&c->message, ev);
 	}

@@ -96,6 +96,8 @@ struct kp_flow {
 	struct kp_model_revision *revision;
 	const struct kp_stop_set *stops;
 	struct kp_tool_offer offer; /* of the choices' parsers */
+	const struct kp_lexicon
+		*lexicon; /* theirs: the model's, or that of the constraint's calls */
 	struct kp_flow_prompt *prompts;
 	size_t n_prompts;
 	struct kp_choice *choices; /* those of prompt 0 first */

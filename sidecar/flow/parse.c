@@ -46,22 +46,18 @@ static void take(void *ctx, const struct kp_event *ev)
 	kp_flow_emit(c->flow, ev);
 }
 
-int kp_flow_parsers_open(struct kp_flow *f, struct kp_err *err)
+void kp_flow_parsers_open(struct kp_flow *f)
 {
 	const struct kp_parsers *p = &f->revision->text->parsers;
-	const struct kp_chat *chat = &f->turn.chat;
-	bool offered = chat->tools.n && chat->tool_choice != KP_TOOL_CHOICE_NONE;
+	bool calls = f->offer.n && (p->tools || f->lexicon != p->lexicon);
 	bool channels = p->tools && p->tools->body == KP_BODY_CHANNELS;
-	if (f->turn.kind != KP_TURN_CHAT || !(p->thinking || channels || (p->tools && offered))) {
-		return 0;
+	if (f->turn.kind != KP_TURN_CHAT || !(p->thinking || channels || calls)) {
+		return;
 	}
-	if (offered && kp_tool_offer_create(f->turn.arena, &chat->tools, &f->offer, err)) {
-		return -1;
-	}
-	struct kp_parse_opts opts = { .lexicon = p->lexicon,
+	struct kp_parse_opts opts = { .lexicon = f->lexicon,
 		.offer = &f->offer,
 		.start = kp_parse_start_of(p->thinking, f->prompts[0].text.s),
-		.one_call = chat->one_call,
+		.one_call = f->turn.chat.one_call,
 		.rng = &f->l->rng,
 		.emit = take };
 	for (size_t i = 0; i < f->n_choices; i++) {
@@ -69,7 +65,6 @@ int kp_flow_parsers_open(struct kp_flow *f, struct kp_err *err)
 		opts.ctx = &f->choices[i];
 		f->choices[i].parser = kp_parser_create(&opts);
 	}
-	return 0;
 }
 
 static int feed(struct kp_choice *c, kp_id id, struct kp_err *err)

@@ -296,9 +296,7 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 		kp_detok_init(&c->detok, f->revision->text->tokenizer, s->skip_special_tokens);
 		kp_stop_init(&c->stop, f->stops);
 	}
-	if (kp_flow_parsers_open(f, err)) {
-		return KP_STEP_FAIL;
-	}
+	kp_flow_parsers_open(f);
 	f->encoder = f->turn.stream ? f->api->streamed : f->api->whole;
 	f->encoder_state = f->encoder->open(&f->turn, n, err);
 	return f->encoder_state ? KP_STEP_NEXT : KP_STEP_FAIL;

@@ -98,6 +98,19 @@ static double any_number(void)
 	return below(4) ? (double)below(4000) / 1024 - 1 : 0.0;
 }
 
+static struct kp_constraint random_constraint(void)
+{
+	static const kp_str choices[] = { KP_S_INIT("yes"), KP_S_INIT("no. \"é\" (1/2)\n") };
+	struct kp_constraint c = { .kind = (enum kp_constraint_kind)below(KP_CONSTRAINT_TAG + 1) };
+	if (c.kind == KP_CONSTRAINT_CHOICE) {
+		c.choices = choices;
+		c.n_choices = 1 + below(2);
+	} else if (c.kind > KP_CONSTRAINT_JSON_OBJECT) {
+		c.text = kp_str_sub(KP_S("{\"type\": \"é\"}"), 0, 9);
+	}
+	return c;
+}
+
 static struct kp_sampling random_sampling(struct kp_arena *a)
 {
 	struct kp_sampling s = {
@@ -128,6 +141,7 @@ static struct kp_sampling random_sampling(struct kp_arena *a)
 	}
 	s.stop_ids = stop;
 	s.logit_bias = bias;
+	s.constraint = random_constraint();
 	return s;
 }
 

@@ -48,10 +48,20 @@ static kp_id *any_ids(struct kp_arena *a, size_t n)
 	return ids;
 }
 
+static struct kp_constraint any_constraint(void)
+{
+	static const kp_str choices[] = { KP_S_INIT("yes"), KP_S_INIT("é"), KP_S_INIT("no") };
+	return (struct kp_constraint){ .kind = (enum kp_constraint_kind)below(
+					       KP_CONSTRAINT_TAG + 1),
+		.text = below(2) ? KP_S("{\"type\": \"é\"}") : KP_STR_NULL,
+		.choices = choices,
+		.n_choices = below(4) };
+}
+
 static struct kp_sampling any_sampling(struct kp_arena *a)
 {
 	struct kp_sampling s = {
-		.set = any_u32() & 0x7ff,
+		.set = any_u32() & 0xfff,
 		.temperature = any_double(),
 		.top_p = any_double(),
 		.min_p = any_double(),
@@ -72,6 +82,7 @@ static struct kp_sampling any_sampling(struct kp_arena *a)
 			      : below(8) ? below(20)
 					 : below(KP_PEER_MAX_STOP + 1),
 		.n_logit_bias = below(3) ? 0 : below(50),
+		.constraint = any_constraint(),
 	};
 	struct kp_logit_bias *bias = kp_arena_xalloc(a, (s.n_logit_bias + 1) * sizeof(*bias));
 	for (size_t i = 0; i < s.n_logit_bias; i++) {
@@ -185,6 +196,17 @@ static bool same_sampling(const struct kp_sampling *s, const sampling_pb *m, boo
 		s->n_logit_bias != p->n_bias_ids || s->n_logit_bias != p->n_bias) {
 		return false;
 	}
+	if (s->constraint.kind != p->constraint ||
+		!kp_str_eq(s->constraint.text,
+			kp_str_n(p->constraint_text.data, p->constraint_text.len)) ||
+		s->constraint.n_choices != p->n_choices) {
+		return false;
+	}
+	for (size_t i = 0; i < p->n_choices; i++) {
+		if (!same_str(s->constraint.choices[i], p->choices[i])) {
+			return false;
+		}
+	}
 	for (size_t i = 0; i < s->n_logit_bias; i++) {
 		if (s->logit_bias[i].id != p->bias_ids[i] ||
 			!same_float(s->logit_bias[i].bias, p->bias[i])) {
@@ -242,7 +264,7 @@ static bool same_description(const struct kp_peer_description *d, const descript
 	sampling_pb defaults = KELPIE__PEER__V1__SAMPLING__INIT;
 	if (m->defaults) {
 		defaults = *m->defaults;
-		defaults.set &= 0x7ff;
+		defaults.set &= 0xfff;
 	}
 	return same_str(d->state, m->state) && same_str(d->reason, m->reason) &&
 	       i->text_fingerprint == m->text_fingerprint && same_str(i->model, m->model) &&

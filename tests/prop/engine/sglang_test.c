@@ -31,6 +31,27 @@ static void check_logprobs(const PB(GenerateRequest) * m, const struct kp_sampli
 	assert_int_equal(m->top_logprobs_num, KP_MAX(KP_MAX(output, prompt), 0));
 }
 
+static void check_constraint(const PB(SamplingParams) * p, const struct kp_sampling *s)
+{
+	const struct kp_constraint *c = &s->constraint;
+	bool has = s->set & KP_SET_CONSTRAINT && c->kind;
+	static const int cases[] = { [KP_CONSTRAINT_JSON_OBJECT] = 14,
+		[KP_CONSTRAINT_JSON_SCHEMA] = 14,
+		[KP_CONSTRAINT_REGEX] = 13,
+		[KP_CONSTRAINT_GRAMMAR] = 15,
+		[KP_CONSTRAINT_CHOICE] = 13,
+		[KP_CONSTRAINT_TAG] = 16 };
+	assert_int_equal(p->constraint_case, has ? cases[c->kind] : 0);
+	if (!has) {
+		return;
+	}
+	const char *want = c->kind == KP_CONSTRAINT_JSON_OBJECT ? "{\"type\":\"object\"}"
+			   : c->n_choices == 1                  ? "yes"
+			   : c->n_choices                       ? "yes|no\\. \"é\" \\(1\\/2\\)\\n"
+								: NULL;
+	assert_str(kp_str_c(p->json_schema), want ? kp_str_c(want) : c->text);
+}
+
 static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_request *r)
 {
 	const PB(SamplingParams) *p = m->sampling_params;
@@ -58,6 +79,7 @@ static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_
 	assert_int_equal(p->n, KP_MAX(s->n, 1u));
 	assert_int_equal(m->stream, r->stream || s->n > 1);
 	check_logprobs(m, s);
+	check_constraint(p, s);
 	assert_int_equal(p->n_logit_bias, s->n_logit_bias);
 	for (size_t i = 0; i < s->n_logit_bias; i++) {
 		uint64_t id;

@@ -12,6 +12,29 @@ static bool can_say(const struct kp_sampling *s)
 	return true;
 }
 
+static void check_constraint(const PB(SamplingParams) * p, const struct kp_sampling *s)
+{
+	const struct kp_constraint *c = &s->constraint;
+	bool has = s->set & KP_SET_CONSTRAINT && c->kind;
+	static const int cases[] = { [KP_CONSTRAINT_JSON_OBJECT] = 20,
+		[KP_CONSTRAINT_JSON_SCHEMA] = 16,
+		[KP_CONSTRAINT_REGEX] = 17,
+		[KP_CONSTRAINT_GRAMMAR] = 18,
+		[KP_CONSTRAINT_CHOICE] = 21,
+		[KP_CONSTRAINT_TAG] = 19 };
+	assert_int_equal(p->grammar_from_first_token, has);
+	assert_int_equal(p->constraint_case, has ? cases[c->kind] : 0);
+	if (p->constraint_case == 21) {
+		assert_int_equal(p->choice->n_choices, c->n_choices);
+		assert_str(kp_str_c(p->choice->choices[c->n_choices - 1]),
+			c->choices[c->n_choices - 1]);
+	} else if (p->constraint_case == 20) {
+		assert_true(p->json_object);
+	} else if (has) { /* strings of a oneof lie in one place */
+		assert_str(kp_str_c(p->json_schema), c->text);
+	}
+}
+
 static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_request *r)
 {
 	const PB(SamplingParams) *p = m->sampling_params;
@@ -56,6 +79,7 @@ static void check_request(const PB(GenerateRequest) * m, const struct kp_engine_
 	} else if (p->has_seed_case) {
 		assert_true(p->seed >= 0);
 	}
+	check_constraint(p, s);
 	assert_int_equal(p->n_logit_bias, s->n_logit_bias);
 	for (size_t i = 0; i < s->n_logit_bias; i++) {
 		assert_int_equal(p->logit_bias[i]->key, s->logit_bias[i].id);
