@@ -142,13 +142,10 @@ static void put_form(struct builder *b, const char *form, kp_str name)
 	put_literal(b, kp_buf_str(&text));
 }
 
-/* Text up to one of the markers, which is not taken. Where a marker begins with a token it is that token that ends it. */
+/* Text up to one of the markers, which is not taken. Where the first begins with a token it is tokens that end it, else their text. */
 static void put_free(struct builder *b, const char *const *marks, size_t n)
 {
-	bool tokens = false;
-	for (size_t i = 0; i < n; i++) {
-		tokens |= control_at(b->o, kp_str_c(marks[i])) != NULL;
-	}
+	bool tokens = n && control_at(b->o, kp_str_c(marks[0]));
 	item(b);
 	kp_buf_addz(b->out, tokens ? "{\"type\":\"any_tokens\",\"exclude_tokens\":["
 				   : "{\"type\":\"any_text\",\"excludes\":[");
@@ -202,14 +199,15 @@ static void put_thought(struct builder *b, const struct kp_thinking *t)
 /* What may, or must, come before the answer. */
 static void put_thoughts(struct builder *b)
 {
-	static const char *const end[] = { "<|end|>" };
+	static const char *const marks[] = { "<|end|>", "<|start|>", "<|channel|>", "<|message|>",
+		"<|constrain|>", "<|call|>", "<|return|>" };
 	const struct kp_thinking *t = b->o->thinking;
 	bool channels = b->o->tools && b->o->tools->body == KP_BODY_CHANNELS;
 	if (channels) {
 		wrap_begin(b, "optional");
 		seq_begin(b);
 		put_literal(b, KP_S("<|channel|>analysis<|message|>"));
-		put_free(b, end, 1);
+		put_free(b, marks, KP_LEN(marks));
 		put_literal(b, KP_S("<|end|><|start|>assistant"));
 		list_end(b, "");
 		wrap_end(b);
@@ -218,6 +216,7 @@ static void put_thoughts(struct builder *b)
 	} else if (t && b->o->start == KP_PARSE_AUTO) {
 		wrap_begin(b, "optional");
 		seq_begin(b);
+		put_regex(b, "\\n?"); /* where the prompt ends in front of it */
 		put_literal(b, kp_str_c(t->open[0]));
 		put_thought(b, t);
 		list_end(b, "");

@@ -290,7 +290,7 @@ const struct kp_grammar kp_grammars[] = {
 		.value_open = "<arg_value>",
 		.value_close = { "</arg_value>" },
 		.forms = { { .style = "glm_xml",
-			.head = "<tool_call>\1\4",
+			.head = "<tool_call>\1\n",
 			.tail = "\4</tool_call>",
 			.between = "\n" } } },
 	{ .name = "longcat",

@@ -51,8 +51,9 @@ int main(void)
 	       "How the families' tool calls and thoughts are written, and how that was tested. Made from the tables that the parsers use (`make regen`); what the words mean is in\n"
 	       "[parsers.md](parsers.md). Every family is tested in every cut (`tests/prop/parse`); *verified* says by what besides:\n"
 	       "*its template*: calls that the model's own chat template renders into history are parsed back (`tests/oracle/prompt/test_parse_round_trip.py`). *vLLM*: its parser says the same of the same text (`hack/check-vllm`).\n\n"
+	       "*Constraint*: how arguments stand in calls that must be made, in xgrammar's words; *a list*: such calls are not the family's own ([structured-output.md](structured-output.md)).\n\n"
 	       "## Tool calls\n\n"
-	       "| parser | models | markers | body | identifiers | in thoughts | verified | other names |\n|---|---|---|---|---|---|---|---|\n");
+	       "| parser | models | markers | body | constraint | identifiers | in thoughts | verified | other names |\n|---|---|---|---|---|---|---|---|---|\n");
 	for (size_t i = 0; i < kp_n_grammars; i++) {
 		const struct kp_grammar *g = &kp_grammars[i];
 		printf("| `%s` | ", g->name);
@@ -65,7 +66,8 @@ int main(void)
 		put_list(g->open);
 		printf("%s", g->call_open[0] ? " " : "");
 		put_list(g->call_open);
-		printf(" | %s | %s | %s | %s | %s |\n", bodies[g->body], ids[g->ids],
+		printf(" | %s | %s | %s | %s | %s | %s |\n", bodies[g->body],
+			g->forms[0].head ? g->forms[0].style : "a list", ids[g->ids],
 			in_thought[g->in_thought], g->verified ? g->verified : "unverified",
 			g->aliases ? g->aliases : "");
 	}
