@@ -21,6 +21,7 @@ static struct kp_text_stack *stack;
 static struct kp_arena *arena;
 static struct kp_token_scratch *scratch;
 static struct kp_ids ids;
+static struct kp_buf packed;
 
 static void die(const struct kp_err *err)
 {
@@ -57,8 +58,10 @@ static struct kp_prompt_use encode(struct kp_prompt_cache *c, const struct kp_te
 	const struct kp_prompt_scope scope = { .fingerprint = stack->fingerprint,
 		.model = KP_S("m") };
 	kp_ids_reset(&ids);
+	kp_buf_reset(&packed);
 	if (kp_prompt_cache_encode(c, &scope, stack->tokenizer, scratch, text,
-		    &(struct kp_encode_opts){ .policy = stack->policy }, &ids, &use, &err)) {
+		    &(struct kp_encode_opts){ .policy = stack->policy }, &ids, &packed, &use,
+		    &err)) {
 		die(&err);
 	}
 	return use;
@@ -219,6 +222,7 @@ int main(int argc, char **argv)
 	arena = kp_arena_create(64U << 20);
 	scratch = kp_token_scratch_create(4 << 20);
 	kp_ids_init(&ids, SIZE_MAX / 8);
+	kp_buf_init(&packed, SIZE_MAX / 8);
 	next_message(&root);
 	new_prompts(&root);
 	replays(&root);

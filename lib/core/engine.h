@@ -62,6 +62,7 @@ struct kp_engine_request {
 	kp_str request_id; /* unique on the engine */
 	const kp_id *ids;
 	size_t n_ids;
+	kp_str packed; /* the same ids as varints, where they are at hand; empty otherwise */
 	const struct kp_sampling *sampling;
 	kp_str text;               /* the prompt as text, for engines that log it; may be empty */
 	uint64_t text_fingerprint; /* of what made the ids (kp_text_stack), 0 not known */

@@ -14,7 +14,11 @@ static inline void kp_request_input(
 	if (r->text.n) {
 		kp_wire_add_str(b, 1, r->text);
 	}
-	kp_wire_add_packed(b, 2, r->ids, r->n_ids);
+	if (r->packed.n) {
+		kp_wire_add_str(b, 2, r->packed);
+	} else {
+		kp_wire_add_packed(b, 2, r->ids, r->n_ids);
+	}
 	kp_wire_end(b, at);
 }
 

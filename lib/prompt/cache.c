@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "prompt/cache_hash.h"
 #include "prompt/cache_table.h"
+#include "wire/wire.h"
 
 enum {
 	MIN_TEXT = 48,      /* bytes: less is encoded as fast as it is looked up */
@@ -71,6 +72,7 @@ struct ask {
 	size_t n_hashes;
 	struct kp_prompt_place at;
 	struct kp_prompt_node *held; /* keeps `at` alive */
+	struct kp_buf *packed;
 };
 
 static void look_up(struct ask *q)
@@ -108,7 +110,9 @@ static int encode_rest(struct ask *q, const struct kp_tokenizer *t, struct kp_to
 		kp_mem_free(room);
 		return -1;
 	}
-	if (!room) {
+	kp_wire_add_varints(q->packed, ids->p + opts.from.ids, ids->n - opts.from.ids);
+	if (!room || q->packed->failed) {
+		kp_mem_free(room);
 		return 0;
 	}
 	if (alone) {
@@ -117,9 +121,9 @@ static int encode_rest(struct ask *q, const struct kp_tokenizer *t, struct kp_to
 		q->at = (struct kp_prompt_place){ 0 };
 	}
 	size_t first = q->at.cut.text / KP_PROMPT_BLOCK;
-	struct kp_prompt_node *n =
-		kp_prompt_node_create(&q->at, q->scope, q->text, ids, &cuts, q->hashes + first,
-			q->n_hashes - first, kp_prompt_table_max(q->c->table) / KEPT_SHARE);
+	struct kp_prompt_node *n = kp_prompt_node_create(&q->at, q->scope, q->text, ids,
+		kp_buf_str(q->packed), &cuts, q->hashes + first, q->n_hashes - first,
+		kp_prompt_table_max(q->c->table) / KEPT_SHARE);
 	if (n) {
 		kp_prompt_table_add(q->c->table, q->hashes, q->n_hashes, n);
 	}
@@ -138,7 +142,7 @@ static int encode_kept(struct ask *q, const struct kp_tokenizer *t, struct kp_to
 	if (known > ids->max) { /* too many anyway: the encoder says how many it may */
 		r = kp_tokenizer_encode(t, s, q->text, opts, ids, err);
 	} else {
-		kp_prompt_place_ids(&q->at, ids);
+		kp_prompt_place_ids(&q->at, ids, q->packed);
 		if (ids->failed) {
 			r = kp_err_set(err, KP_RESOURCE_EXHAUSTED,
 				"encode text: no memory for `%zu` tokens", known);
@@ -148,16 +152,20 @@ static int encode_kept(struct ask *q, const struct kp_tokenizer *t, struct kp_to
 		ret->exact = q->at.is_exact ? known : 0;
 		ret->prefix = known - ret->exact;
 	}
+	if (q->packed->failed) { /* the ids alone will do */
+		kp_buf_fini(q->packed);
+		q->packed->failed = false;
+	}
 	kp_prompt_node_unref(q->held);
 	return r;
 }
 
 int kp_prompt_cache_encode(struct kp_prompt_cache *c, const struct kp_prompt_scope *scope,
 	const struct kp_tokenizer *t, struct kp_token_scratch *s, const struct kp_text *text,
-	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_prompt_use *ret,
-	struct kp_err *err)
+	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_buf *packed,
+	struct kp_prompt_use *ret, struct kp_err *err)
 {
-	struct ask q = { .c = c, .text = text };
+	struct ask q = { .c = c, .text = text, .packed = packed };
 	uint64_t few[HASHES];
 	struct kp_prompt_use use = { 0 };
 	KP_AUTO(buf) struct kp_buf scope_bytes;

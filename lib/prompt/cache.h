@@ -31,11 +31,12 @@ struct kp_prompt_use {
 };
 
 /* As kp_tokenizer_encode, into the empty `ids`. opts->cuts and opts->from are the cache's own and must not be set; file_limits neither.
-   c NULL: nothing is looked up or kept. */
+   c NULL: nothing is looked up or kept. packed: empty; gets the ids once more, as the varints that
+   engines are sent (kp_wire_add_varints), or stays empty where nothing was looked up. */
 int kp_prompt_cache_encode(struct kp_prompt_cache *c, const struct kp_prompt_scope *scope,
 	const struct kp_tokenizer *t, struct kp_token_scratch *s, const struct kp_text *text,
-	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_prompt_use *ret,
-	struct kp_err *err) KP_MUST_USE;
+	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_buf *packed,
+	struct kp_prompt_use *ret, struct kp_err *err) KP_MUST_USE;
 
 struct kp_prompt_cache_stats {
 	size_t bytes, max_bytes, entries;

@@ -3,6 +3,7 @@
 #include "prompt/cache_node.h"
 
 #include "base/mem.h"
+#include "wire/wire.h"
 
 #include <string.h>
 
@@ -45,9 +46,26 @@ static void put(void *to, const void *from, size_t n)
 	}
 }
 
+/* Bytes of all packed ids of n's prompt before id number `to`, one of n's own. */
+static size_t packed_to(const struct kp_prompt_node *n, uint32_t to)
+{
+	size_t k = to - n->from.ids, rest = n->n_ids - to, at = n->packed.n;
+	if (k < rest) {
+		return n->from_packed + kp_wire_varints_size(n->packed, k);
+	}
+	while (rest) { /* the place is mostly near the end: back over the last byte of each */
+		at--;
+		while (at && n->packed.p[at - 1] & 0x80) {
+			at--;
+		}
+		rest--;
+	}
+	return n->from_packed + at;
+}
+
 struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, kp_str scope,
-	const struct kp_text *given, const struct kp_ids *ids, const struct kp_cuts *cuts,
-	const uint64_t *hashes, size_t n_hashes, size_t max_bytes)
+	const struct kp_text *given, const struct kp_ids *ids, kp_str packed,
+	const struct kp_cuts *cuts, const uint64_t *hashes, size_t n_hashes, size_t max_bytes)
 {
 	struct kp_run whole;
 	struct kp_text text = with_runs(given, &whole);
@@ -55,13 +73,14 @@ struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, k
 	size_t first = run_at(text.runs, text.n_runs, from.text),
 	       bytes = sizeof(struct kp_prompt_node);
 	size_t n_runs = text.n_runs - first, n_text = text.s.n - from.text,
-	       n_ids = ids->n - from.ids;
+	       n_ids = ids->n - from.ids, before = at->node ? packed_to(at->node, from.ids) : 0;
 	/* No overflow: all of it is in memory already. */
 	size_t slots_at = part(&bytes, n_hashes * sizeof(struct kp_prompt_slot)),
 	       ids_at = part(&bytes, n_ids * sizeof(kp_id)),
 	       cuts_at = part(&bytes, cuts->n * sizeof(struct kp_cut)),
 	       runs_at = part(&bytes, n_runs * sizeof(struct kp_run)),
-	       text_at = part(&bytes, n_text), scope_at = part(&bytes, at->node ? 0 : scope.n);
+	       text_at = part(&bytes, n_text), packed_at = part(&bytes, packed.n - before),
+	       scope_at = part(&bytes, at->node ? 0 : scope.n);
 	char *p = bytes <= max_bytes ? kp_try_malloc(bytes) : NULL;
 	if (!p) {
 		return NULL;
@@ -77,6 +96,8 @@ struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, k
 		.runs = (const void *)(p + runs_at),
 		.ids = (const void *)(p + ids_at),
 		.cuts = (const void *)(p + cuts_at),
+		.packed = { p + packed_at, packed.n - before },
+		.from_packed = before,
 		.n_runs = n_runs,
 		.n_cuts = cuts->n,
 		.slots = (void *)(p + slots_at),
@@ -86,6 +107,7 @@ struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, k
 	put(p + cuts_at, cuts->p, cuts->n * sizeof(struct kp_cut));
 	put(p + runs_at, text.runs + first, n_runs * sizeof(struct kp_run));
 	put(p + text_at, text.s.p + from.text, n_text);
+	put(p + packed_at, packed.p + before, packed.n - before);
 	if (at->node) {
 		kp_ref_get(&at->node->ref);
 	} else {
@@ -196,10 +218,29 @@ struct kp_prompt_place kp_prompt_node_match(
 	return at.cut.text ? at : none;
 }
 
-void kp_prompt_place_ids(const struct kp_prompt_place *at, struct kp_ids *out)
+/* The packed ids up to the place. */
+static void put_packed(const struct kp_prompt_place *at, struct kp_buf *out)
+{
+	size_t to = at->node ? packed_to(at->node, at->cut.ids) : 0;
+	if (!kp_buf_reserve(out, to)) {
+		return;
+	}
+	char *base = out->p + out->n;
+	out->n += to;
+	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
+		put(base + n->from_packed, n->packed.p, to - n->from_packed);
+		to = n->from_packed;
+	}
+}
+
+void kp_prompt_place_ids(
+	const struct kp_prompt_place *at, struct kp_ids *out, struct kp_buf *packed)
 {
 	if (!kp_ids_reserve(out, at->cut.ids)) {
 		return;
+	}
+	if (packed) {
+		put_packed(at, packed);
 	}
 	size_t to = at->cut.ids;
 	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {

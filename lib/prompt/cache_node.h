@@ -36,6 +36,8 @@ struct kp_prompt_node {
 	const char *text;              /* bytes from.text to end */
 	const struct kp_run *runs;     /* those that are not over at from.text */
 	const kp_id *ids;              /* from.ids to n_ids */
+	kp_str packed;                 /* the same as varints, as engines are sent them */
+	size_t from_packed;            /* bytes of such before them */
 	const struct kp_cut *cuts;     /* behind `from`, ascending */
 	size_t n_runs, n_cuts;
 	/* --- the table's */
@@ -53,19 +55,20 @@ struct kp_prompt_place {
 	bool is_exact; /* the whole prompt: cut is its end */
 };
 
-/* Builds a node for a prompt: a child at `at`, or a root when at->node is NULL. cuts: all behind at->cut. NULL when memory is gone or
+/* Builds a node for a prompt: a child at `at`, or a root when at->node is NULL. packed: all of its ids. cuts: all behind at->cut. NULL when memory is gone or
    the node would have more than max_bytes. */
 struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, kp_str scope,
-	const struct kp_text *text, const struct kp_ids *ids, const struct kp_cuts *cuts,
-	const uint64_t *hashes, size_t n_hashes, size_t max_bytes);
+	const struct kp_text *text, const struct kp_ids *ids, kp_str packed,
+	const struct kp_cuts *cuts, const uint64_t *hashes, size_t n_hashes, size_t max_bytes);
 void kp_prompt_node_unref(struct kp_prompt_node *n);
 
 /* The last place of n's prompt at which the ids are those of `text` too; node NULL: there is none. The place borrows n or a node above it. */
 struct kp_prompt_place kp_prompt_node_match(
 	struct kp_prompt_node *n, kp_str scope, const struct kp_text *text);
 
-/* Appends the ids up to the place; all of the cuts up to it. */
-void kp_prompt_place_ids(const struct kp_prompt_place *at, struct kp_ids *out);
+/* Appends the ids up to the place, and the same packed (unless NULL); all of the cuts up to it. */
+void kp_prompt_place_ids(
+	const struct kp_prompt_place *at, struct kp_ids *out, struct kp_buf *packed);
 size_t kp_prompt_place_n_cuts(const struct kp_prompt_place *at);
 void kp_prompt_place_cuts(const struct kp_prompt_place *at, struct kp_cut *out);
 

@@ -15,13 +15,12 @@ static inline uint8_t *put(uint8_t *out, uint32_t v)
 	return out + 1 + two + three;
 }
 
-void kp_wire_add_packed(struct kp_buf *b, uint32_t number, const uint32_t *v, size_t n)
+void kp_wire_add_varints(struct kp_buf *b, const uint32_t *v, size_t n)
 {
 	size_t room;
 	if (n == 0) {
 		return;
 	}
-	size_t at = kp_wire_begin(b, number);
 	if (!kp_size_mul(n, 5, &room) || !kp_buf_reserve(b, room)) {
 		b->failed = true;
 		return;
@@ -31,7 +30,35 @@ void kp_wire_add_packed(struct kp_buf *b, uint32_t number, const uint32_t *v, si
 		out = put(out, v[i]);
 	}
 	b->n = (size_t)(out - (uint8_t *)b->p);
-	kp_wire_end(b, at);
+}
+
+void kp_wire_add_packed(struct kp_buf *b, uint32_t number, const uint32_t *v, size_t n)
+{
+	if (n) {
+		size_t at = kp_wire_begin(b, number);
+		kp_wire_add_varints(b, v, n);
+		kp_wire_end(b, at);
+	}
+}
+
+size_t kp_wire_varints_size(kp_str packed, size_t k)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	size_t at = 0;
+	while (packed.n - at >= 8) { /* each number has one byte without the high bit, its last */
+		uint64_t w;
+		memcpy(&w, packed.p + at, sizeof(w));
+		size_t ends = (size_t)(((~w >> 7 & ones) * ones) >> 56);
+		if (ends >= k) {
+			break;
+		}
+		k -= ends;
+		at += 8;
+	}
+	while (k && at < packed.n) {
+		k -= (unsigned char)packed.p[at++] < 0x80;
+	}
+	return at;
 }
 
 void kp_wire_add_fixed32s(struct kp_buf *b, uint32_t number, const uint32_t *v, size_t n)

@@ -116,6 +116,7 @@ static void destroy(struct kp_flow *f)
 	f->l->n_flows--;
 	for (size_t i = 0; i < f->n_prompts; i++) {
 		kp_ids_fini(&f->prompts[i].ids);
+		kp_buf_fini(&f->prompts[i].packed);
 	}
 	for (size_t i = 0; i < f->n_choices; i++) {
 		kp_stop_fini(&f->choices[i].stop);

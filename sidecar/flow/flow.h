@@ -52,6 +52,7 @@ struct kp_flow_api {
 struct kp_flow_prompt {
 	struct kp_text text; /* empty when the client sent ids */
 	struct kp_ids ids;
+	struct kp_buf packed;         /* the ids as engines are sent them, or empty */
 	struct kp_endpoint *endpoint; /* where its first choice went, borrowed from the revision:
 					 the others follow, for the engine's prefix cache */
 	uint32_t cached_tokens;       /* of the engine's cache */

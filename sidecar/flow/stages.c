@@ -89,6 +89,7 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 	}
 	for (size_t i = 0; i < f->n_prompts; i++) {
 		kp_ids_init(&f->prompts[i].ids, KP_FLOW_MAX_PROMPT_IDS);
+		kp_buf_init(&f->prompts[i].packed, KP_FLOW_MAX_PROMPT_IDS * sizeof(kp_id));
 	}
 	return KP_STEP_NEXT;
 }
@@ -126,8 +127,8 @@ static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 		.salt = f->turn.cache_salt };
 	/* Only of prompts for an engine: /v1/tokenize has no salt, and tells how long it took. */
 	struct kp_prompt_cache *cache = f->api->whole ? f->l->gateway->prompts : NULL;
-	return kp_prompt_cache_encode(
-		cache, &scope, t->tokenizer, scratch, &p->text, opts, &p->ids, &p->use, err);
+	return kp_prompt_cache_encode(cache, &scope, t->tokenizer, scratch, &p->text, opts, &p->ids,
+		&p->packed, &p->use, err);
 }
 
 /* The stack with the request's own template; *ret stays NULL when it has none, or only names one of the model's. */

@@ -174,6 +174,7 @@ static int start_choice(struct kp_choice *c, struct kp_err *err)
 	const struct kp_engine_request r = { .request_id = kp_str_c(id),
 		.ids = c->prompt->ids.p,
 		.n_ids = c->prompt->ids.n,
+		.packed = kp_buf_str(&c->prompt->packed),
 		.sampling = &sampling,
 		.text_fingerprint = f->revision->text->fingerprint,
 		.deadline_ns = f->turn.deadline_ns,

@@ -6,6 +6,7 @@
 
 #include "base/rand.h"
 #include "base/vec.h"
+#include "wire/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct world {
 	struct kp_arena *arena;
 	struct chat chat[CHATS];
 	struct kp_ids want, got;
+	struct kp_buf packed, want_packed;
 	struct kp_prompt_use sum;
 	size_t steps, refused;
 	KP_VEC(kp_str)
@@ -165,12 +167,18 @@ static void step(struct world *w)
 	}
 	kp_ids_reset(&w->want);
 	kp_ids_reset(&w->got);
+	kp_buf_reset(&w->packed);
+	kp_buf_reset(&w->want_packed);
 	if (kp_tokenizer_encode(w->stack->tokenizer, w->scratch, &text, &opts, &w->want, &err) ||
 		kp_prompt_cache_encode(w->cache, &scope, w->stack->tokenizer, w->scratch, &text,
-			&opts, &w->got, &use, &err)) {
+			&opts, &w->got, &w->packed, &use, &err)) {
 		die(&err);
 	}
-	if (w->want.n != w->got.n || memcmp(w->want.p, w->got.p, w->got.n * sizeof(kp_id)) != 0) {
+	kp_wire_add_varints(&w->want_packed, w->want.p, w->want.n);
+	bool is_packed =
+		!w->packed.n || kp_str_eq(kp_buf_str(&w->packed), kp_buf_str(&w->want_packed));
+	if (!is_packed || w->want.n != w->got.n ||
+		memcmp(w->want.p, w->got.p, w->got.n * sizeof(kp_id)) != 0) {
 		differ(w, &text);
 	}
 	w->steps++;
@@ -200,6 +208,8 @@ static void run(const char *path, uint64_t seed, size_t count)
 	w.arena = kp_arena_create(64 << 20);
 	kp_ids_init(&w.want, 1 << 20);
 	kp_ids_init(&w.got, 1 << 20);
+	kp_buf_init(&w.packed, 8 << 20);
+	kp_buf_init(&w.want_packed, 8 << 20);
 	for (size_t i = 0; i < count; i++) {
 		if (i % 50000 == 0) { /* tiny, middle, roomy */
 			static const size_t budgets[] = { 32 << 10, 256 << 10, 16 << 20 };
@@ -221,6 +231,8 @@ static void run(const char *path, uint64_t seed, size_t count)
 	kp_arena_destroy(w.arena);
 	kp_ids_fini(&w.want);
 	kp_ids_fini(&w.got);
+	kp_buf_fini(&w.packed);
+	kp_buf_fini(&w.want_packed);
 	kp_vec_fini(&w.added);
 	kp_text_stack_unref(w.stack);
 }

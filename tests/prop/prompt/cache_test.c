@@ -2,6 +2,7 @@
    must not meet; every step is encoded twice, with the cache and without. Real tokenizers and templates: tests/oracle/sidecar/test_prompt_cache.py. */
 #include "prompt/cache.h"
 #include "tests/unit/token/naive.h"
+#include "wire/wire.h"
 
 enum { CHATS = 6, MESSAGES = 24 };
 #ifdef __SANITIZE_THREAD__
@@ -35,6 +36,7 @@ struct world {
 	struct chat chat[CHATS];
 	struct kp_text_builder text;
 	struct kp_ids want, got;
+	struct kp_buf packed;
 	size_t exact, prefix, encoded;
 };
 
@@ -135,6 +137,7 @@ static void world_init(struct world *w, uint64_t seed)
 	w->scratch = kp_token_scratch_create(1 << 20);
 	kp_ids_init(&w->want, 1 << 20);
 	kp_ids_init(&w->got, 1 << 20);
+	kp_buf_init(&w->packed, 8 << 20);
 	kp_text_builder_init(&w->text, 1 << 20);
 }
 
@@ -146,10 +149,20 @@ static void world_fini(struct world *w)
 	kp_text_builder_fini(&w->text);
 	kp_ids_fini(&w->want);
 	kp_ids_fini(&w->got);
+	kp_buf_fini(&w->packed);
 	kp_token_scratch_destroy(w->scratch);
 	kp_token_policy_destroy(w->policy);
 	kp_tokenizer_unref(w->t);
 	kp_arena_destroy(w->made.arena);
+}
+
+/* What engines are sent is the ids. */
+static void assert_packed(const struct kp_buf *packed, const struct kp_ids *ids)
+{
+	KP_AUTO(buf) struct kp_buf want;
+	kp_buf_init(&want, 8 << 20);
+	kp_wire_add_varints(&want, ids->p, ids->n);
+	assert_true(kp_str_eq(kp_buf_str(packed), kp_buf_str(&want)));
 }
 
 static struct kp_prompt_use both(struct world *w, struct kp_prompt_cache *c,
@@ -160,11 +173,17 @@ static struct kp_prompt_use both(struct world *w, struct kp_prompt_cache *c,
 	struct kp_prompt_use use;
 	kp_ids_reset(&w->want);
 	kp_ids_reset(&w->got);
+	kp_buf_reset(&w->packed);
 	assert_int_equal(kp_tokenizer_encode(w->t, w->scratch, text, opts, &w->want, &err), 0);
-	assert_int_equal(
-		kp_prompt_cache_encode(c, scope, w->t, w->scratch, text, opts, &w->got, &use, &err),
+	assert_int_equal(kp_prompt_cache_encode(c, scope, w->t, w->scratch, text, opts, &w->got,
+				 &w->packed, &use, &err),
 		0);
 	assert_ids(&w->got, &w->want, text->s);
+	if (w->packed.n) {
+		assert_packed(&w->packed, &w->got);
+	} else { /* too short to be looked up */
+		assert_int_equal(use.exact + use.prefix, 0);
+	}
 	assert_int_equal(use.exact + use.prefix + use.encoded, w->got.n);
 	w->exact += use.exact;
 	w->prefix += use.prefix;
@@ -341,9 +360,10 @@ static void errors_are_the_encoders(void **state)
 			size_t max = kp_rng_below(&w.r, 400);
 			kp_ids_init(&a, max);
 			kp_ids_init(&b, max);
+			kp_buf_reset(&w.packed);
 			int r = kp_tokenizer_encode(w.t, w.scratch, &text, &opts, &a, &want);
 			assert_int_equal(kp_prompt_cache_encode(c, &scope, w.t, w.scratch, &text,
-						 &opts, &b, &use, &got),
+						 &opts, &b, &w.packed, &use, &got),
 				r);
 			assert_string_equal(got.msg, want.msg);
 			assert_int_equal(got.code, want.code);
@@ -359,14 +379,16 @@ static void errors_are_the_encoders(void **state)
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_text broken = kp_text_trusted(kp_str_n(bad, sizeof(bad)));
 	kp_ids_reset(&w.got);
-	assert_int_equal(kp_prompt_cache_encode(
-				 c, &scope, w.t, w.scratch, &broken, &opts, &w.got, &use, &err),
+	kp_buf_reset(&w.packed);
+	assert_int_equal(kp_prompt_cache_encode(c, &scope, w.t, w.scratch, &broken, &opts, &w.got,
+				 &w.packed, &use, &err),
 		-1);
 	assert_string_equal(err.msg, "encode text: invalid UTF-8 at byte `150`");
 	/* No cache at all. */
 	kp_ids_reset(&w.got);
-	assert_int_equal(kp_prompt_cache_encode(
-				 NULL, &scope, w.t, w.scratch, &text, &opts, &w.got, &use, &err),
+	kp_buf_reset(&w.packed);
+	assert_int_equal(kp_prompt_cache_encode(NULL, &scope, w.t, w.scratch, &text, &opts, &w.got,
+				 &w.packed, &use, &err),
 		0);
 	assert_int_equal(use.encoded, w.got.n);
 	kp_prompt_cache_destroy(c);

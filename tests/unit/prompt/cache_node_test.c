@@ -2,6 +2,7 @@
    nothing wrong, keeps its budget and its order. */
 #include "base/mem.h"
 #include "prompt/cache_table.h"
+#include "wire/wire.h"
 #include "tests/test.h"
 
 enum { TEXT = 400, LINE = 5 };
@@ -79,8 +80,11 @@ static struct kp_prompt_node *node(const struct prompt *p, const struct kp_promp
 			rest[cuts.n++] = p->cut[i];
 		}
 	}
-	return kp_prompt_node_create(
-		at, KP_S("scope"), &p->text, &p->ids, &cuts, &hash, 1, SIZE_MAX);
+	KP_AUTO(buf) struct kp_buf packed;
+	kp_buf_init(&packed, TEXT * 5);
+	kp_wire_add_varints(&packed, p->ids.p, p->ids.n);
+	return kp_prompt_node_create(at, KP_S("scope"), &p->text, &p->ids, kp_buf_str(&packed),
+		&cuts, &hash, 1, SIZE_MAX);
 }
 
 static void check(struct kp_prompt_node *n, const struct prompt *kept, const struct prompt *asked)
@@ -101,9 +105,15 @@ static void check(struct kp_prompt_node *n, const struct prompt *kept, const str
 	if (at.node) {
 		struct kp_ids ids;
 		kp_ids_init(&ids, TEXT);
-		kp_prompt_place_ids(&at, &ids);
+		KP_AUTO(buf) struct kp_buf packed;
+		KP_AUTO(buf) struct kp_buf want_packed;
+		kp_buf_init(&packed, TEXT * 5);
+		kp_buf_init(&want_packed, TEXT * 5);
+		kp_prompt_place_ids(&at, &ids, &packed);
 		assert_int_equal(ids.n, exact ? asked->ids.n : want / 2);
 		assert_memory_equal(ids.p, asked->id, ids.n * sizeof(kp_id));
+		kp_wire_add_varints(&want_packed, ids.p, ids.n);
+		assert_true(kp_str_eq(kp_buf_str(&packed), kp_buf_str(&want_packed)));
 		kp_ids_fini(&ids);
 		struct kp_cut cuts[TEXT];
 		size_t n_cuts = kp_prompt_place_n_cuts(&at);

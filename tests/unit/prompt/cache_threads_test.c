@@ -29,6 +29,7 @@ static void *run(void *arg)
 	struct kp_rng r;
 	struct kp_err err;
 	struct kp_ids want, got;
+	struct kp_buf packed;
 	struct kp_buf text;
 	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
 	struct kp_prompt_scope scope = { .fingerprint = 1 };
@@ -36,6 +37,7 @@ static void *run(void *arg)
 	kp_rng_seed(&r, me->seed);
 	kp_ids_init(&want, 1 << 20);
 	kp_ids_init(&got, 1 << 20);
+	kp_buf_init(&packed, 1 << 20);
 	kp_buf_init(&text, 1 << 20);
 	for (int i = 0; i < STEPS; i++) {
 		struct kp_prompt_use use;
@@ -54,14 +56,16 @@ static void *run(void *arg)
 		struct kp_text whole = kp_text_trusted(kp_buf_str(&text));
 		kp_ids_reset(&want);
 		kp_ids_reset(&got);
+		kp_buf_reset(&packed);
 		me->wrong += kp_tokenizer_encode(t, s, &whole, &opts, &want, &err) != 0;
-		me->wrong += kp_prompt_cache_encode(
-				     cache, &scope, t, s, &whole, &opts, &got, &use, &err) != 0;
+		me->wrong += kp_prompt_cache_encode(cache, &scope, t, s, &whole, &opts, &got,
+				     &packed, &use, &err) != 0;
 		me->wrong += want.n != got.n || memcmp(want.p, got.p, got.n * sizeof(kp_id)) != 0;
 		me->hits += use.exact + use.prefix > 0;
 	}
 	kp_ids_fini(&want);
 	kp_ids_fini(&got);
+	kp_buf_fini(&packed);
 	kp_buf_fini(&text);
 	kp_token_scratch_destroy(s);
 	return NULL;
@@ -133,8 +137,8 @@ static void *come_and_go(void *arg)
 			struct kp_cuts cuts = { 0 };
 			struct kp_prompt_place none = { 0 };
 			kp_prompt_table_add(table, hashes, LONG,
-				kp_prompt_node_create(&none, KP_S("scope"), &text, &ids, &cuts,
-					hashes, LONG, SIZE_MAX));
+				kp_prompt_node_create(&none, KP_S("scope"), &text, &ids, KP_S("\1"),
+					&cuts, hashes, LONG, SIZE_MAX));
 		}
 	}
 	kp_mem_free(hashes);

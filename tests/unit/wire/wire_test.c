@@ -148,6 +148,12 @@ static void test_packed_lists(void **state)
 		kp_wire_add_u64(&b, 2, 1 + n * 100000);
 		assert_false(b.failed);
 		assert_str(kp_buf_str(&b), packed(a, ids, n, (uint32_t)(1 + n * 100000)));
+		kp_buf_reset(&b);
+		kp_wire_add_varints(&b, ids, n);
+		for (size_t k = 0, size = 0; k <= n; k++) {
+			assert_int_equal(kp_wire_varints_size(kp_buf_str(&b), k), size);
+			size += k < n ? kp_wire_varint_size(ids[k]) : 0;
+		}
 	}
 }
 
