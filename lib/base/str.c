@@ -10,6 +10,9 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 bool kp_str_ieq(kp_str a, kp_str b)
 {
@@ -31,15 +34,51 @@ int kp_str_cmp(kp_str a, kp_str b)
 	return r ? r : (a.n > b.n) - (a.n < b.n);
 }
 
+/* Looks at the needle's first and last byte for 16 places at a time. Gives up at a place (*ret, where
+ * nothing was found before) when too many had both: then the needle is searched for in linear time. */
+static ptrdiff_t find_ends(kp_str hay, kp_str needle, size_t *ret)
+{
+	size_t at = 0;
+#if defined(__SSE2__)
+	enum { MAX_WRONG = 64 };
+	size_t last = needle.n - 1, wrong = 0;
+	const __m128i a = _mm_set1_epi8(needle.p[0]), b = _mm_set1_epi8(needle.p[last]);
+	for (; hay.n - at >= last + 16; at += 16) {
+		const char *p = hay.p + at;
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p),
+			y = _mm_loadu_si128((const __m128i *)(const void *)(p + last));
+		unsigned mask = (unsigned)_mm_movemask_epi8(
+			_mm_and_si128(_mm_cmpeq_epi8(x, a), _mm_cmpeq_epi8(y, b)));
+		for (; mask; mask &= mask - 1) {
+			unsigned i = (unsigned)__builtin_ctz(mask);
+			if (memcmp(p + i, needle.p, needle.n) == 0) {
+				return (ptrdiff_t)(at + i);
+			}
+			if (++wrong == MAX_WRONG) {
+				*ret = at + i + 1;
+				return -1;
+			}
+		}
+	}
+#endif
+	*ret = at;
+	return -1;
+}
+
 ptrdiff_t kp_str_find(kp_str hay, kp_str needle)
 {
+	size_t from = 0;
 	if (needle.n == 0) {
 		return 0;
 	}
 	if (hay.n < needle.n) {
 		return -1;
 	}
-	const char *hit = memmem(hay.p, hay.n, needle.p, needle.n);
+	ptrdiff_t at = find_ends(hay, needle, &from);
+	if (at >= 0) {
+		return at;
+	}
+	const char *hit = memmem(hay.p + from, hay.n - from, needle.p, needle.n);
 	return hit ? hit - hay.p : -1;
 }
 

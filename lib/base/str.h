@@ -33,9 +33,35 @@ static inline kp_str kp_str_n(const void *p, size_t n)
 {
 	return (kp_str){ (const char *)p, n };
 }
+/* Where b is a literal, the compiler compares in place. */
 static inline bool kp_str_eq(kp_str a, kp_str b)
 {
-	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+	return a.n == b.n && (b.n == 0 || memcmp(a.p, b.p, b.n) == 0);
+}
+/* The same for names, which are mostly short: without a call. */
+static inline bool kp_str_eq_name(kp_str a, kp_str b)
+{
+	size_t n = b.n;
+	if (a.n != n) {
+		return false;
+	}
+	if (n - 8 <= 8) { /* two words, which may overlap */
+		uint64_t w[4];
+		memcpy(&w[0], a.p, 8);
+		memcpy(&w[1], b.p, 8);
+		memcpy(&w[2], a.p + n - 8, 8);
+		memcpy(&w[3], b.p + n - 8, 8);
+		return ((w[0] ^ w[1]) | (w[2] ^ w[3])) == 0;
+	}
+	if (n - 4 < 4) {
+		uint32_t w[4];
+		memcpy(&w[0], a.p, 4);
+		memcpy(&w[1], b.p, 4);
+		memcpy(&w[2], a.p + n - 4, 4);
+		memcpy(&w[3], b.p + n - 4, 4);
+		return ((w[0] ^ w[1]) | (w[2] ^ w[3])) == 0;
+	}
+	return kp_str_eq(a, b);
 }
 static inline bool kp_str_starts(kp_str s, kp_str prefix)
 {

@@ -199,6 +199,15 @@ static unsigned hex4(const char *p, const char *end)
 	return end - p >= 4 && kp_str_hex64(kp_str_n(p, 4), &v) ? (unsigned)v : UINT32_MAX;
 }
 
+static const char simple_escape[128] = { ['"'] = '"',
+	['\\'] = '\\',
+	['/'] = '/',
+	['b'] = '\b',
+	['f'] = '\f',
+	['n'] = '\n',
+	['r'] = '\r',
+	['t'] = '\t' };
+
 /* The escape at p (behind the backslash): writes at most 4 bytes, returns the place behind it or
  * NULL with *why. */
 static const char *unescape(
@@ -209,17 +218,9 @@ static const char *unescape(
 	if (p >= end) {
 		return NULL;
 	}
-	static const char simple[128] = { ['"'] = '"',
-		['\\'] = '\\',
-		['/'] = '/',
-		['b'] = '\b',
-		['f'] = '\f',
-		['n'] = '\n',
-		['r'] = '\r',
-		['t'] = '\t' };
 	unsigned char c = (unsigned char)*p;
-	if (c < 128 && simple[c]) {
-		*out = simple[c];
+	if (c < 128 && simple_escape[c]) {
+		*out = simple_escape[c];
 		return p + 1;
 	}
 	if (c != 'u') {
@@ -266,55 +267,86 @@ static const char *find_quote(const char *p, const char *end)
 	return NULL;
 }
 
-/* Copies the plain bytes at p up to the next special one (or end) to `at`, 16 at a time: `at` needs
- * that much slack. */
-static const char *copy_plain(const char *p, const char *end, char **at, bool *non_ascii)
+/* Copies the plain bytes at p up to the next special one to `at`, which has KP_JSON_SLACK bytes more
+ * room than they need. */
+static inline const char *copy_plain(const char *p, const char *end, char **at, bool *non_ascii)
 {
-	const char *stop = p;
-	if (end - p >= 16) {
-		memcpy(*at, p, 16);
-		stop = kp_json_scan(p, p + 16, non_ascii);
-	}
-	if (stop == p + 16 || end - p < 16) { /* a longer run, or the tail */
-		stop = kp_json_scan(stop, end, non_ascii);
-		memcpy(*at, p, (size_t)(stop - p));
-	}
+	const char *stop = kp_json_copy(p, end, *at, non_ascii);
 	*at += stop - p;
 	return stop;
+}
+
+/* Writes what the literal's text from p on stands for to *at, up to its closing quote at q; NULL:
+ * done, else the place of what is wrong. */
+static const char *write_escaped(
+	const char *p, const char *q, const char *end, char **at, bool *non_ascii, const char **why)
+{
+	char *out = *at;
+	while (p < q) {
+		size_t n = 1;
+		if (KP_UNLIKELY(*p != '\\')) {
+			*why = "control character in a string";
+			return p;
+		}
+		unsigned char c = (unsigned char)p[1]; /* at q at most: a backslash is before it */
+		if (KP_LIKELY(c < 128 && simple_escape[c])) {
+			*out = simple_escape[c];
+			out++;
+			p = copy_plain(p + 2, end, &out, non_ascii);
+			continue;
+		}
+		const char *next = unescape(p + 1, q, out, &n, why);
+		if (!next) {
+			return p;
+		}
+		out += n;
+		p = copy_plain(next, end, &out, non_ascii);
+	}
+	*at = out;
+	return NULL;
+}
+
+/* The same, only checked. */
+static const char *skip_escaped(const char *p, const char *q, bool *non_ascii, const char **why)
+{
+	while (p < q) {
+		char out[4];
+		size_t n;
+		if (*p != '\\') {
+			*why = "control character in a string";
+			return p;
+		}
+		const char *next = unescape(p + 1, q, out, &n, why);
+		if (!next) {
+			return p;
+		}
+		p = kp_json_scan(next, q, non_ascii);
+	}
+	return NULL;
 }
 
 /* The rest of a string literal whose first escape is at j->p; `from` is its first byte. */
 static int read_escaped(
 	struct kp_json *j, const char *from, bool non_ascii, kp_str *ret, struct kp_err *err)
 {
-	const char *q = find_quote(j->p, j->end), *why = NULL;
+	const char *q = find_quote(j->p, j->end), *why = NULL, *wrong;
 	if (!q) {
 		return fail_at(j, err, j->end, "the text ends inside a string");
 	}
-	char skipped[32], *out = NULL, *at = skipped;
+	char *out = NULL, *at = NULL;
 	if (ret) {
-		out = kp_arena_alloc(j->arena, (size_t)(q - from) + 16);
+		out = kp_arena_alloc(j->arena, (size_t)(q - from) + KP_JSON_SLACK);
 		if (!out) {
 			return kp_arena_full(err, "JSON string");
 		}
 		memcpy(out, from, (size_t)(j->p - from));
 		at = out + (j->p - from);
+		wrong = write_escaped(j->p, q, j->end, &at, &non_ascii, &why);
+	} else {
+		wrong = skip_escaped(j->p, q, &non_ascii, &why);
 	}
-	for (const char *p = j->p; p < q;) {
-		size_t n;
-		if (*p != '\\') {
-			return fail_at(j, err, p, "control character in a string");
-		}
-		const char *next = unescape(p + 1, q, at, &n, &why);
-		if (!next) {
-			return fail_at(j, err, p, why);
-		}
-		if (ret) {
-			at += n;
-			p = copy_plain(next, q, &at, &non_ascii);
-		} else {
-			p = kp_json_scan(next, q, &non_ascii);
-		}
+	if (wrong) {
+		return fail_at(j, err, wrong, why);
 	}
 	if (non_ascii && check_utf8(j, kp_str_n(from, (size_t)(q - from)), err)) {
 		return -1;

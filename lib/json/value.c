@@ -54,7 +54,7 @@ static struct kp_jmember *find_open(
 	size_t n = b->stack.n - base;
 	if (n <= SMALL_OBJECT) {
 		for (size_t i = base; i < b->stack.n; i++) {
-			if (kp_str_eq(b->stack.p[i].key, key)) {
+			if (kp_str_eq_name(b->stack.p[i].key, key)) {
 				return &b->stack.p[i];
 			}
 		}
@@ -186,7 +186,7 @@ const struct kp_jv *kp_jv_get(const struct kp_jv *v, kp_str key)
 		return NULL;
 	}
 	for (uint32_t i = 0; i < v->n; i++) {
-		if (kp_str_eq(v->members[i].key, key)) {
+		if (kp_str_eq_name(v->members[i].key, key)) {
 			return &v->members[i].value;
 		}
 	}

@@ -246,11 +246,11 @@ static int check_function_call(struct reader *r, struct kp_jv *m)
 
 /* --- roles -------------------------------------------------------------------------------------------------------------------------- */
 
-static int check_text(struct reader *r, const struct kp_jv *m, const char *member)
+static int check_text(struct reader *r, const struct kp_jv *m, kp_str member)
 {
-	const struct kp_jv *v = kp_jv_get(m, kp_str_c(member));
+	const struct kp_jv *v = kp_jv_get(m, member);
 	return is_given(v) && v->type != KP_JSON_STRING
-		       ? bad(r, NULL, "expected a string", ".%s", member)
+		       ? bad(r, NULL, "expected a string", ".%" KP_FMT, KP_ARG(member))
 		       : 0;
 }
 
@@ -261,8 +261,8 @@ static int check_user(struct reader *r, struct kp_jv *m)
 
 static int check_assistant(struct reader *r, struct kp_jv *m)
 {
-	static const char *const texts[] = { "reasoning_content", "reasoning", "thinking",
-		"refusal" };
+	static const kp_str texts[] = { KP_S_INIT("reasoning_content"), KP_S_INIT("reasoning"),
+		KP_S_INIT("thinking"), KP_S_INIT("refusal") };
 	for (size_t k = 0; k < KP_LEN(texts); k++) {
 		if (check_text(r, m, texts[k])) {
 			return -1;
@@ -276,7 +276,7 @@ static int check_assistant(struct reader *r, struct kp_jv *m)
 
 static int check_tool(struct reader *r, struct kp_jv *m)
 {
-	return check_text(r, m, "tool_call_id") || check_content(r, m, false) ? -1 : 0;
+	return check_text(r, m, KP_S("tool_call_id")) || check_content(r, m, false) ? -1 : 0;
 }
 
 static int check_function(struct reader *r, struct kp_jv *m)
@@ -296,10 +296,11 @@ static int check_function(struct reader *r, struct kp_jv *m)
 }
 
 static const struct {
-	const char *name;
+	kp_str name;
 	int (*check)(struct reader *r, struct kp_jv *m);
-} roles[] = { { "system", check_user }, { "developer", check_user }, { "user", check_user },
-	{ "assistant", check_assistant }, { "tool", check_tool }, { "function", check_function } };
+} roles[] = { { KP_S_INIT("user"), check_user }, { KP_S_INIT("assistant"), check_assistant },
+	{ KP_S_INIT("system"), check_user }, { KP_S_INIT("developer"), check_user },
+	{ KP_S_INIT("tool"), check_tool }, { KP_S_INIT("function"), check_function } };
 
 static int check_message(struct reader *r, struct kp_jv *m)
 {
@@ -310,11 +311,11 @@ static int check_message(struct reader *r, struct kp_jv *m)
 	if (!kp_jv_is(role, KP_JSON_STRING)) {
 		return bad(r, NULL, role ? "expected a string" : "missing", ".role");
 	}
-	if (check_text(r, m, "name")) {
+	if (check_text(r, m, KP_S("name"))) {
 		return -1;
 	}
 	for (size_t k = 0; k < KP_LEN(roles); k++) {
-		if (kp_str_eq(role->s, kp_str_c(roles[k].name))) {
+		if (kp_str_eq_name(role->s, roles[k].name)) {
 			return roles[k].check(r, m);
 		}
 	}

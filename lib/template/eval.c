@@ -284,7 +284,7 @@ static int compare(struct kp_interp *I, uint8_t op, const struct kp_tv *a, const
 	case KP_CMP_NE:
 		if (KP_LIKELY(a->type == KP_TV_STR && b->type == KP_TV_STR)) {
 			kp_tpl_spend_bytes(I, a->n);
-			return kp_str_eq(kp_tv_bytes(a), kp_tv_bytes(b)) == (op == KP_CMP_EQ);
+			return kp_str_eq_name(kp_tv_bytes(a), kp_tv_bytes(b)) == (op == KP_CMP_EQ);
 		}
 		r = kp_tv_eq(I, a, b);
 		return r < 0 ? r : r == (op == KP_CMP_EQ);

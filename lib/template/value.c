@@ -457,7 +457,7 @@ bool kp_tv_dict_get_str(const struct kp_tv *dict, kp_str key, struct kp_tv *ret)
 {
 	if (dict->flags & KP_TVF_JV) {
 		for (uint32_t i = 0; i < dict->n; i++) {
-			if (kp_str_eq(dict->jmembers[i].key, key)) {
+			if (kp_str_eq_name(dict->jmembers[i].key, key)) {
 				*ret = kp_tv_from_jv(&dict->jmembers[i].value, dict->origin);
 				return true;
 			}
@@ -468,7 +468,7 @@ bool kp_tv_dict_get_str(const struct kp_tv *dict, kp_str key, struct kp_tv *ret)
 	uint32_t mask = d->n_slots - 1, at = d->slots ? (uint32_t)kp_hash(key) & mask : 0;
 	for (uint32_t i = 0; d->slots ? d->slots[at] != 0 : i < d->n; i++) {
 		const struct kp_tpl_entry *e = &d->entries[d->slots ? d->slots[at] - 1 : i];
-		if (e->key.type == KP_TV_STR && kp_str_eq(kp_tv_bytes(&e->key), key)) {
+		if (e->key.type == KP_TV_STR && kp_str_eq_name(kp_tv_bytes(&e->key), key)) {
 			*ret = e->value;
 			return true;
 		}

@@ -1,4 +1,5 @@
 /* Slices and numbers by example; tests/prop/base/number_test.c has the numbers against libc's. */
+#include "base/rand.h"
 #include "base/str.h"
 #include "tests/test.h"
 
@@ -249,9 +250,39 @@ static void ascii_helpers(void **state)
 	}
 }
 
+/* Both as the obvious way: few letters, so that ends agree often and the middle does not. */
+static void find_and_eq_are_the_obvious_way(void **state)
+{
+	(void)state;
+	struct kp_rng r;
+	char hay[300], needle[24];
+	kp_rng_seed(&r, test_seed());
+	for (int k = 0; k < 200000; k++) {
+		size_t n = kp_rng_below(&r, sizeof(hay)), m = kp_rng_below(&r, sizeof(needle));
+		for (size_t i = 0; i < n; i++) {
+			hay[i] = (char)('a' + (kp_rng_below(&r, 8) == 0));
+		}
+		for (size_t i = 0; i < m; i++) {
+			needle[i] = (char)('a' + (kp_rng_below(&r, 8) == 0));
+		}
+		if (n > m && kp_rng_below(&r, 2)) {
+			memcpy(needle, hay + kp_rng_below(&r, n - m), m);
+		}
+		ptrdiff_t want = -1;
+		for (size_t i = 0; want < 0 && i + m <= n; i++) {
+			want = memcmp(hay + i, needle, m) == 0 ? (ptrdiff_t)i : -1;
+		}
+		kp_str h = kp_str_n(hay, n), s = kp_str_n(needle, m);
+		assert_int_equal(kp_str_find(h, s), want);
+		h.n = kp_rng_below(&r, 4) ? KP_MIN(n, m) : n;
+		assert_int_equal(kp_str_eq_name(h, s), h.n == m && memcmp(hay, needle, m) == 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(find_and_eq_are_the_obvious_way),
 		cmocka_unit_test(literals_keep_their_nul_bytes),
 		cmocka_unit_test(comparisons),
 		cmocka_unit_test(slices_clamp),
