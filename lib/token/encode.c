@@ -79,6 +79,29 @@ static void add_token(struct kp_span *e, const struct kp_added *a, size_t end, s
 	}
 }
 
+struct symbols {
+	const struct kp_tokenizer *t;
+	const struct kp_origins *origins;
+};
+
+static bool allows(const void *ctx, kp_id id, size_t from, size_t to)
+{
+	const struct symbols *s = ctx;
+	size_t index = kp_added_index(s->t, id);
+	return index == SIZE_MAX || kp_policy_allows(s->origins, index, from, to);
+}
+
+/* A normalized segment of a Unigram model of SentencePiece's with user-defined pieces: they are not cut out, and the same bytes
+   may be one in text of one origin and none in another. */
+static void with_symbols(struct kp_span *e, kp_str s, const struct kp_origins *o)
+{
+	const struct symbols ctx = { .t = e->t, .origins = o };
+	const struct kp_spm_symbols symbols = { .allows = allows, .ctx = &ctx };
+	e->s->model.spm.symbols = o->policy && o->n_runs ? &symbols : NULL;
+	kp_span_uncached(e, s);
+	e->s->model.spm.symbols = NULL;
+}
+
 /* Text between raw added tokens, `at` its place in the whole text. */
 static void segment(struct kp_span *e, kp_str s, const char *readable,
 	const struct kp_origins *whole_text, size_t at, struct kp_cuts *cuts)
@@ -95,6 +118,10 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 			return;
 		}
 		readable = s.p + s.n;
+	}
+	if (e->t->keeps_symbols && e->t->model.kind == KP_MODEL_SPM_UNIGRAM && e->t->normalized.n) {
+		with_symbols(e, s, &o);
+		return;
 	}
 	first_n = at ? 0 : first_n;
 	struct kp_match_state state = { 0, 0 };

@@ -5,8 +5,8 @@
    Control pieces and user-defined ones become added tokens, so that who may write them can be told (policy.c). SentencePiece never reads control
    pieces out of text; here trusted text has them, since that is where templates write them, and what stands between two is a text of its own.
 
-   User-defined pieces stay whole in a BPE model. A Unigram model only prefers them, by their score, which could not be told from text of a client any
-   more; such a model is refused. */
+   User-defined pieces stay whole in a BPE model: they are cut out of the text. A Unigram model only prefers them, by a score of their own, so they are pieces as others
+   are, and who may write one is asked where the best path could use it (spm.c). */
 #include "token/load_hf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -222,15 +222,9 @@ static int read_model(struct spm *m, kp_str s, struct kp_err *err)
 static int check(const struct spm *m, struct kp_err *err)
 {
 	const struct kp_model *model = &m->h.b.t->model;
-	bool symbols = false;
-	for (size_t i = 0; i < m->h.b.added.n; i++) {
-		symbols = symbols || (m->h.b.added.p[i].flags & KP_ADDED_SYMBOL);
-	}
-	const char *what = m->suffix         ? "treat_whitespace_as_suffix"
-			   : !m->escape      ? "escape_whitespaces"
-			   : m->denormalizes ? "denormalizer_spec"
-			   : symbols && m->model == UNIGRAM
-				   ? "USER_DEFINED pieces in a UNIGRAM model"
+	const char *what = m->suffix                                ? "treat_whitespace_as_suffix"
+			   : !m->escape                             ? "escape_whitespaces"
+			   : m->denormalizes                        ? "denormalizer_spec"
 			   : m->model != UNIGRAM && m->model != BPE ? "model_type"
 								    : NULL;
 	if (what) {
@@ -248,9 +242,24 @@ static int check(const struct spm *m, struct kp_err *err)
 		       : 0;
 }
 
+/* User-defined pieces of a Unigram model are found as others are; their score is their length's, as the reference adds it up. */
+static void score_symbols(struct spm *m)
+{
+	for (size_t i = 0; i < m->h.b.added.n; i++) {
+		const struct kp_added *a = &m->h.b.added.p[i];
+		if (a->flags & KP_ADDED_SYMBOL) {
+			m->scores.p[a->id] = (double)(float)(0.1 * ((double)a->shown.n - 1));
+			m->h.b.t->vocab.tok[a->id].flags |= KP_TOK_WORD;
+		}
+	}
+}
+
 static int set_up(struct spm *m, struct kp_err *err)
 {
 	struct kp_tokenizer *t = m->h.b.t;
+	if (m->model == UNIGRAM) {
+		score_symbols(m);
+	}
 	struct kp_norm_step *step = &t->norm.step[0];
 	t->keeps_symbols = true;
 	t->norm.n = 1;

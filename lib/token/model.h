@@ -42,9 +42,16 @@ struct kp_model {
 };
 enum { KP_MODEL_DIRECT = 1 << 16 };
 
+/* User-defined pieces of a Unigram model, where not everybody may write them. */
+struct kp_spm_symbols {
+	/* May this piece stand at [from, to) of the text that is being encoded? */
+	bool (*allows)(const void *ctx, kp_id id, size_t from, size_t to);
+	const void *ctx;
+};
 struct kp_spm_work {
 	void *block;
 	size_t cap;
+	const struct kp_spm_symbols *symbols; /* NULL: all pieces may stand anywhere */
 };
 struct kp_model_work {
 	struct kp_effort *effort; /* the caller's; NULL: no limit */

@@ -68,6 +68,14 @@ static bool encode_text(struct kp_span *e, const uint8_t *p, size_t n)
 	return true;
 }
 
+void kp_span_uncached(struct kp_span *e, kp_str s)
+{
+	kp_span_flush(e);
+	if (!e->failed && encode_text(e, (const uint8_t *)s.p, s.n)) {
+		kp_span_add(e, e->s->work.p, e->s->work.n);
+	}
+}
+
 static void miss_text(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key)
 {
 	if (!encode_text(e, p, n)) {

@@ -61,6 +61,8 @@ void kp_span_step(struct kp_span
 void kp_span_drain(struct kp_span *e); /* those of all queued pieces */
 void kp_span_one(
 	struct kp_span *e, const uint8_t *p, size_t n); /* those of one piece, past the queue */
+/* Those of text whose ids depend on more than its bytes, by the model and nothing else. */
+void kp_span_uncached(struct kp_span *e, kp_str s);
 
 extern const uint64_t kp_key_masks[16][2]; /* the first n bytes of 16 */
 static inline struct kp_cache_key kp_span_key(const struct kp_span *e, const uint8_t *p, size_t n)

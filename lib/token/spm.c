@@ -2,7 +2,7 @@
 
    BPE joins two neighbours whenever their text together is a piece, highest score first, then leftmost; scores become ranks at load. Pieces of type UNUSED are joined
    and taken apart again at the end. Unigram is the best path in single precision, as the reference adds it, with its shift of the scores when they grow
-   large. An unknown character becomes bytes, or unknown ones in a row one unknown token. User-defined pieces are cut out before (added.h), so the
+   large. An unknown character becomes bytes, or unknown ones in a row one unknown token. User-defined pieces of BPE are cut out before (added.h), so the
    models never see them. */
 #include "token/model.h"
 #include "base/mem.h"
@@ -183,7 +183,7 @@ static uint32_t split_symbols(struct joining *j)
 static int take_apart(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
 	struct output *o, struct kp_effort *effort, unsigned depth, struct kp_err *err)
 {
-	struct kp_spm_work own = { NULL, 0 };
+	struct kp_spm_work own = { 0 };
 	int r = reserve(&own, s.n, err);
 	struct joining j = { .m = m, .v = v, .s = s, .sym = own.block, .effort = effort };
 	if (r == 0) {
@@ -244,7 +244,8 @@ static void improve(struct best *to, float candidate, uint32_t from, kp_id id)
 }
 
 static int best_path(const struct kp_model *m, const struct kp_vocab *v, kp_str s,
-	struct kp_effort *effort, struct best *node, struct kp_err *err)
+	const struct kp_spm_symbols *symbols, struct kp_effort *effort, struct best *node,
+	struct kp_err *err)
 {
 	static const float threshold = 100000.0F;
 	const uint8_t *p = (const uint8_t *)s.p;
@@ -273,7 +274,8 @@ static int best_path(const struct kp_model *m, const struct kp_vocab *v, kp_str 
 				break;
 			}
 			kp_id id = m->trie.value[n];
-			if (id == UINT32_MAX || is_unused(v, id)) {
+			if (id == UINT32_MAX || is_unused(v, id) ||
+				(symbols && !symbols->allows(symbols->ctx, id, at, k + 1))) {
 				continue;
 			}
 			frontier = KP_MAX(frontier, k + 1);
@@ -299,7 +301,7 @@ static int encode_path(const struct kp_model *m, const struct kp_vocab *v, kp_st
 		return -1;
 	}
 	struct best *node = w->block;
-	if (best_path(m, v, s, effort, node, err)) {
+	if (best_path(m, v, s, w->symbols, effort, node, err)) {
 		return -1;
 	}
 	uint32_t end = (uint32_t)s.n, next = UINT32_MAX;

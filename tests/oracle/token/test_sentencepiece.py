@@ -24,7 +24,7 @@ def trained(r, kind):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=out, vocab_size=r.choice([600, 900]), model_type=kind, hard_vocab_limit=False, minloglevel=2, num_threads=2,
         byte_fallback=r.random() < 0.5, add_dummy_prefix=r.random() < 0.7, remove_extra_whitespaces=r.random() < 0.6, character_coverage=0.99,
-        normalization_rule_name=r.choice(["identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf"]), user_defined_symbols=r.sample(SYMBOLS, r.randrange(0, 4)) if kind == "bpe" else [],
+        normalization_rule_name=r.choice(["identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf"]), user_defined_symbols=r.sample(SYMBOLS, r.randrange(0, 4)),
         split_by_whitespace=r.random() < 0.7, allow_whitespace_only_pieces=r.random() < 0.5, split_digits=r.random() < 0.5, control_symbols=["<ctl>"], train_extremely_large_corpus=False,
         max_sentence_length=8000)
     m = sentencepiece_model_pb2.ModelProto()
@@ -70,11 +70,12 @@ def test_more_trained(tmp_path, case):
     check(tmp_path, trained(r, "bpe" if case % 2 else "unigram"), r)
 
 
-def test_tk01_user_defined_symbols_of_a_client(tmp_path):
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_tk01_user_defined_symbols_of_a_client(tmp_path, kind):
     """A user-defined symbol that counts as a control token is plain text where a client wrote it."""
     r = texts.seed("spm symbols")
     out = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(chains.corpus()[0].splitlines() * 3), model_writer=out, vocab_size=500, model_type="bpe", hard_vocab_limit=False,
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(chains.corpus()[0].splitlines() * 3), model_writer=out, vocab_size=500, model_type=kind, hard_vocab_limit=False,
                                              user_defined_symbols=["<turn>"], byte_fallback=True, minloglevel=2)
     (tmp_path / "tokenizer.model").write_bytes(out.getvalue())
     symbol = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue()).piece_to_id("<turn>")
