@@ -150,6 +150,19 @@ static int take_word(struct kp_cli *cli, const char **command, const char *word,
 	return 0;
 }
 
+static const char usage[] = "usage"; /* the reason of such an error */
+
+int kp_cli_usage(struct kp_err *err)
+{
+	err->reason = usage;
+	return -1;
+}
+
+bool kp_cli_is_usage(const struct kp_err *err)
+{
+	return err->reason == usage;
+}
+
 int kp_cli_parse(
 	int argc, char **argv, struct kp_cli *cli, const char **ret_command, struct kp_err *err)
 {

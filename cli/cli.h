@@ -16,6 +16,9 @@ enum kp_cli_exit {
 	KP_CLI_UNREACHABLE = 4, /* a server does not answer */
 	KP_CLI_BAD_ANSWER = 5   /* it answers what it should not */
 };
+/* Marks an error as one of the command line, whatever its code: the process exits with KP_CLI_USAGE. Returns -1. */
+int kp_cli_usage(struct kp_err *err);
+bool kp_cli_is_usage(const struct kp_err *err);
 enum kp_cli_output { KP_CLI_TABLE = 0, KP_CLI_WIDE, KP_CLI_JSON };
 
 struct kp_cli {

@@ -1,6 +1,7 @@
 /* DESIGN: libcurl's multi interface, in batches. The body of each is bounded by its buffer; it is read by
    lib/json, strictly, under limits. */
 #include "cli/fetch.h"
+#include "cli/cli.h"
 
 #include "base/buf.h"
 #include "base/version.h"
@@ -45,8 +46,9 @@ int kp_fetch_url(struct kp_arena *a, const char *server, const char *what, kp_st
 	if (!kp_str_has(s, KP_S("://"))) {
 		kp_buf_lit(&b, "http://");
 	} else if (!kp_str_starts(s, KP_S("http://")) && !kp_str_starts(s, KP_S("https://"))) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"`%s`: only http:// and https:// are spoken", server);
+		kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: only http:// and https:// are spoken",
+			server);
+		return kp_cli_usage(err);
 	}
 	kp_buf_add(&b, s);
 	if (!kp_str_ends(s, KP_S("/"))) {
@@ -128,6 +130,9 @@ static void end(struct transfer *t, CURLcode result, struct kp_fetched *f)
 			result == CURLE_URL_MALFORMAT || result == CURLE_UNSUPPORTED_PROTOCOL;
 		kp_err_set(&f->err, is_wrong ? KP_INVALID_ARGUMENT : KP_UNAVAILABLE, "ask `%s`: %s",
 			f->url, t->text[0] ? t->text : curl_easy_strerror(result));
+		if (is_wrong) {
+			(void)kp_cli_usage(&f->err);
+		}
 		return;
 	}
 	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);

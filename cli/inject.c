@@ -225,9 +225,12 @@ static int check_word(const char *option, const char *value, struct kp_err *err)
 	for (const char *p = value; ok && p && *p; p++) {
 		ok = *p > ' ' && *p < 0x7f;
 	}
-	return ok ? 0
-		  : kp_err_set(err, KP_INVALID_ARGUMENT, "`%s`: expected a name without spaces",
-			    option);
+	if (!ok) {
+		kp_err_set(
+			err, KP_INVALID_ARGUMENT, "`%s`: expected a name without spaces", option);
+		return kp_cli_usage(err);
+	}
+	return 0;
 }
 
 static struct kp_inject_settings settings_of(struct kp_cli *cli)

@@ -62,8 +62,11 @@ static enum kp_cli_exit exit_of(const struct kp_err *err)
 	static const struct {
 		enum kp_code code;
 		enum kp_cli_exit status;
-	} table[] = { { KP_INVALID_ARGUMENT, KP_CLI_USAGE }, { KP_NOT_FOUND, KP_CLI_UNKNOWN },
-		{ KP_UNAVAILABLE, KP_CLI_UNREACHABLE }, { KP_DATA_LOSS, KP_CLI_BAD_ANSWER } };
+	} table[] = { { KP_NOT_FOUND, KP_CLI_UNKNOWN }, { KP_UNAVAILABLE, KP_CLI_UNREACHABLE },
+		{ KP_DATA_LOSS, KP_CLI_BAD_ANSWER } };
+	if (kp_cli_is_usage(err)) {
+		return KP_CLI_USAGE;
+	}
 	for (size_t i = 0; i < KP_LEN(table); i++) {
 		if (table[i].code == err->code) {
 			return table[i].status;
@@ -79,7 +82,7 @@ static void complain(const struct kp_err *err)
 	kp_buf_init(&text, 4096);
 	kp_print_text(&text, kp_str_c(err->msg));
 	fprintf(stderr, "kubectl-kelpie: %" KP_FMT "\n", KP_ARG(kp_buf_str(&text)));
-	if (err->code == KP_INVALID_ARGUMENT) {
+	if (kp_cli_is_usage(err)) {
 		fprintf(stderr, "`kubectl kelpie help` says what can be asked\n");
 	}
 }
@@ -96,7 +99,7 @@ static int run(struct kp_cli *cli, int argc, char **argv, struct kp_err *err)
 {
 	const char *command = NULL;
 	if (kp_cli_parse(argc, argv, cli, &command, err)) {
-		return -1;
+		return kp_cli_usage(err);
 	}
 	kp_str c = kp_str_c(command);
 	if (kp_str_eq(c, KP_S("status"))) {

@@ -16,8 +16,9 @@ static int from_path(void *ctx, kp_str name, struct kp_text_stack **ret, struct 
 {
 	struct kp_text_stack *model = ctx;
 	if (name.p && !model) {
-		return kp_err_param(err, "model",
+		kp_err_param(err, "model",
 			"`model`: only a gateway knows models by name: say `--gateway` or `--path`");
+		return kp_cli_usage(err);
 	}
 	*ret = model;
 	return 0;

@@ -61,7 +61,7 @@ static int read_request(kp_str text, struct kp_turn *t, struct kp_buf *body, str
 	kp_json_init(&j, text, t->arena);
 	if (kp_json_peek(&j) == KP_JSON_ARRAY) {
 		if (read_member(&j, KP_S("messages"), t, body, err)) {
-			return -1;
+			return err->param[0] ? -1 : kp_err_wrap(err, "`messages`");
 		}
 	} else {
 		if (kp_json_object(&j, err)) {

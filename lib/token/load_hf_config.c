@@ -56,6 +56,17 @@ static int tokenizer_config(struct kp_hf *h, const struct kp_hf_files *files, st
 		role(h, &v, "unk_token", &t->info.unk, err)) {
 		return -1;
 	}
+	const kp_str flags[] = { KP_S("add_bos_token"), KP_S("add_eos_token") };
+	for (size_t i = 0; i < KP_LEN(flags); i++) {
+		const struct kp_jv *flag = kp_jv_get(&v, flags[i]);
+		if (!kp_hf_null(flag) && flag->type != KP_JSON_TRUE &&
+			flag->type != KP_JSON_FALSE) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"read tokenizer_config.json: `%" KP_FMT
+				"`: expected a boolean, got %s",
+				KP_ARG(flags[i]), kp_json_type_name(flag->type));
+		}
+	}
 	/* Some model classes build the post-processor from these two; where the file has one, it says the same. */
 	if (kp_hf_flag(&v, KP_S("add_bos_token"), false) && t->n_prefix == 0 &&
 		t->info.bos != KP_NO_ID) {

@@ -6,21 +6,35 @@
 
 /* --- post-processor ------------------------------------------------------------------------------------------------ */
 
+static int bad_template(struct kp_err *err, const char *what, kp_str token)
+{
+	return kp_err_set(err, KP_INVALID_ARGUMENT,
+		"load tokenizer.json: TemplateProcessing: %s `%" KP_FMT "`", what,
+		KP_ARG(kp_str_sub(token, 0, 120)));
+}
+
 static int put_template(
 	kp_id *ids, size_t *n, const struct kp_jv *special, kp_str name, struct kp_err *err)
 {
 	const struct kp_jv *list = kp_jv_get(kp_jv_get(special, name), KP_S("ids"));
-	for (uint32_t i = 0; kp_jv_is(list, KP_JSON_ARRAY) && i < list->n; i++) {
+	if (!kp_jv_is(list, KP_JSON_ARRAY)) {
+		return bad_template(err, "`special_tokens` has no `ids` of", name);
+	}
+	for (uint32_t i = 0; i < list->n; i++) {
 		uint64_t id;
 		if (list->items[i].type != KP_JSON_NUMBER ||
-			!kp_str_u64(list->items[i].s, KP_BPE_NO_ID - 1, &id) ||
-			*n == KP_TOKEN_MAX_TEMPLATE) {
-			return kp_hf_refuse(err, "TemplateProcessing token", name);
+			!kp_str_u64(list->items[i].s, KP_BPE_NO_ID - 1, &id)) {
+			return bad_template(err, "what is no token id in the `ids` of", name);
+		}
+		if (*n == KP_TOKEN_MAX_TEMPLATE) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"load tokenizer.json: TemplateProcessing: more than %d ids on one side of the text, at `%" KP_FMT
+				"`",
+				KP_TOKEN_MAX_TEMPLATE, KP_ARG(kp_str_sub(name, 0, 120)));
 		}
 		ids[(*n)++] = (kp_id)id;
 	}
-	return kp_jv_is(list, KP_JSON_ARRAY) ? 0
-					     : kp_hf_refuse(err, "TemplateProcessing token", name);
+	return 0;
 }
 
 /* `single`: tokens, the text once, tokens. */
@@ -38,14 +52,16 @@ static int template_processing(struct kp_hf *h, const struct kp_jv *v, struct kp
 				    seen ? &t->n_suffix : &t->n_prefix, special, name, err)) {
 				return -1;
 			}
-		} else if (seen || !kp_jv_get(&single->items[i], KP_S("Sequence"))) {
-			return kp_hf_refuse(
-				err, "post-processor", KP_S("TemplateProcessing.single"));
+		} else if (!kp_jv_get(&single->items[i], KP_S("Sequence"))) {
+			return bad_template(
+				err, "neither `SpecialToken` nor `Sequence` in", KP_S("single"));
+		} else if (seen) {
+			return bad_template(err, "two `Sequence` in", KP_S("single"));
 		} else {
 			seen = true;
 		}
 	}
-	return seen ? 0 : kp_hf_refuse(err, "post-processor", KP_S("TemplateProcessing.single"));
+	return seen ? 0 : bad_template(err, "no `Sequence` in", KP_S("single"));
 }
 
 /* Puts one token at the outside of what is there. */

@@ -329,9 +329,12 @@ int kp_norm_run(const struct kp_norm *n, kp_str s, bool maps, size_t max_bytes,
 		if (!kp_effort_spend(o.effort, (s.n + used) / 16)) {
 			return kp_effort_fail(o.effort, err);
 		}
-		out->max = SIZE_MAX / 2;
-		if (out->failed || o.failed || !kp_buf_reserve(out, PAD)) {
+		if (out->failed || o.failed) {
 			out->failed = true;
+			return kp_buf_finish(out, "normalized text", err);
+		}
+		out->max = SIZE_MAX / 2;
+		if (!kp_buf_reserve(out, PAD)) {
 			return kp_buf_finish(out, "normalized text", err);
 		}
 		memset(out->p + used, 0, PAD);

@@ -124,6 +124,22 @@ def test_wrong_usage(words, said):
     assert message.startswith(f"kubectl-kelpie: {said}") and message.endswith("help` says what can be asked\n")
 
 
+@pytest.mark.parametrize("text", [" ", "{", "[]", '{"model": 5}', '{"model": {"type": "Markov"}}', '{"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}', "\xff"])
+def test_a_broken_tokenizer_is_no_wrong_usage(tmp_path, text):
+    (tmp_path / "tokenizer.json").write_text(text, "latin-1")
+    for words in (("tokenize",), ("detokenize",), ("render",)):
+        message = fails(1, *words, "--path", str(tmp_path), input=b"1" if words[0] != "render" else b'[{"role": "user", "content": "a"}]')
+        assert "can be asked" not in message
+
+
+@pytest.mark.parametrize("chat, said", [("[]", "`messages`: must not be empty"), ("[1]", "`messages[0]`: expected an object"), ("[", "parse JSON"), ('{"messages": []}', "`messages`: must not be empty")])
+def test_messages_that_make_no_sense(tmp_path, chat, said):
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}')
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
+    message = fails(1, "render", "--path", str(tmp_path), input=chat.encode())
+    assert said in message and "can be asked" not in message
+
+
 def test_help_and_version():
     for words in (("help",), ("--help",), ("status", "-h"), ("explain", "--help")):
         done = run(*words)

@@ -2,6 +2,7 @@
 import copy
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -131,6 +132,32 @@ def test_template_processing(tmp_path):
         for text in ("", "a", "the <e> inn"):
             for special in (False, True):
                 assert ours.encode([text], add_special=special) == [theirs.encode(text, add_special_tokens=special).ids]
+
+
+def test_templates_that_make_no_sense(tmp_path):
+    text, token = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<e>", "type_id": 0}}
+    for single, ids, message in (([token, text, text], [300], "two `Sequence` in `single`"), ([token], [300], "no `Sequence` in `single`"), ([text, {}], [300], "neither `SpecialToken` nor `Sequence` in `single`"),
+                                 ([token, text], None, "`special_tokens` has no `ids` of `<e>`"), ([token, text], [-1], "what is no token id in the `ids` of `<e>`"),
+                                 ([token, text], [300] * 1000, "ids on one side of the text, at `<e>`"), ([token] * 1000 + [text], [300], "ids on one side of the text, at `<e>`")):
+        special = {"<e>": {"id": "<e>", "tokens": ["<e>"], **({} if ids is None else {"ids": ids})}}
+        status, said = load(tmp_path, at(BASE, ["post_processor"], {"type": "TemplateProcessing", "single": single, "pair": [], "special_tokens": special}))
+        assert status == 1 and "load tokenizer.json: TemplateProcessing: " in said and message in said, said
+
+
+def test_flags_of_another_type(tmp_path):
+    for name in ("add_bos_token", "add_eos_token"):
+        assert load(tmp_path, BASE, tokenizer_config={name: None}) == (0, "")
+        status, said = load(tmp_path, BASE, tokenizer_config={name: "yes"})
+        assert status == 1 and f"read tokenizer_config.json: `{name}`: expected a boolean, got a string" in said
+
+
+def test_a_normalizer_that_writes_too_much(tmp_path):
+    """The message names the limit of the text, not that of a buffer."""
+    grow = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(at(BASE, ["normalizer"], {"type": "Sequence", "normalizers": [grow] * 3})))
+    with Probe(tmp_path) as ours:
+        said = str(ours.encode(["a"])[0])
+    assert re.search("build `normalized text`: more than 1[0-9]{6} bytes", said), said
 
 
 @pytest.mark.parametrize("case", range(60))
