@@ -302,8 +302,23 @@ static const struct {
 	{ KP_S_INIT("system"), check_user }, { KP_S_INIT("developer"), check_user },
 	{ KP_S_INIT("tool"), check_tool }, { KP_S_INIT("function"), check_function } };
 
+/* A role and a text, as most messages of a conversation are: nothing in it is to be changed, and nothing else to be looked for. */
+static bool is_plain(const struct kp_jv *m)
+{
+	if (m->type != KP_JSON_OBJECT || m->n != 2) {
+		return false;
+	}
+	kp_str role = kp_jv_str(m, KP_S("role"));
+	return kp_jv_is(kp_jv_get(m, KP_S("content")), KP_JSON_STRING) &&
+	       (kp_str_eq(role, KP_S("user")) || kp_str_eq(role, KP_S("assistant")) ||
+		       kp_str_eq(role, KP_S("system")));
+}
+
 static int check_message(struct reader *r, struct kp_jv *m)
 {
+	if (is_plain(m)) {
+		return 0;
+	}
 	const struct kp_jv *role = kp_jv_get(m, KP_S("role"));
 	if (m->type != KP_JSON_OBJECT) {
 		return bad(r, NULL, "expected an object", "%s", "");
