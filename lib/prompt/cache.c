@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "prompt/cache_hash.h"
 #include "prompt/cache_table.h"
-#include "wire/wire.h"
+#include "wire/list.h"
 
 enum {
 	MIN_TEXT = 48,      /* bytes: less is encoded as fast as it is looked up */

@@ -3,7 +3,7 @@
 #include "prompt/cache_node.h"
 
 #include "base/mem.h"
-#include "wire/wire.h"
+#include "wire/list.h"
 
 #include <string.h>
 

@@ -53,4 +53,9 @@ KP_MUST_USE static inline int kp_wire_list_next(struct kp_wire_list *l, uint64_t
 /* repeated fixed32, packed; nothing when there are none. */
 void kp_wire_add_fixed32s(struct kp_buf *b, uint32_t number, const uint32_t *v, size_t n);
 
+/* What is in a packed field of uint32 (kp_wire_add_packed), without the field. */
+void kp_wire_add_varints(struct kp_buf *b, const uint32_t *v, size_t n);
+/* How many of its bytes the first k numbers take; it has that many. */
+size_t kp_wire_varints_size(kp_str packed, size_t k);
+
 #endif

@@ -171,10 +171,6 @@ static inline void kp_wire_add_str(struct kp_buf *b, uint32_t number, kp_str s)
 }
 /* repeated uint32, packed; nothing when there are none. Numbers below 2^21 without a branch. */
 void kp_wire_add_packed(struct kp_buf *b, uint32_t number, const uint32_t *v, size_t n);
-/* The same numbers alone: what is in such a field. */
-void kp_wire_add_varints(struct kp_buf *b, const uint32_t *v, size_t n);
-/* How many of the bytes of such a field its first k numbers take; it has that many. */
-size_t kp_wire_varints_size(kp_str packed, size_t k);
 /* A message or list inside: `size_t at = kp_wire_begin(b, 4); ...; kp_wire_end(b, at);`. One byte
    is kept for the length; a body of 128 bytes or more is moved by the few bytes more that its
    length needs. */

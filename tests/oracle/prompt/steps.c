@@ -6,7 +6,7 @@
 
 #include "base/rand.h"
 #include "base/vec.h"
-#include "wire/wire.h"
+#include "wire/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>

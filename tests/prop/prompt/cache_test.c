@@ -2,7 +2,7 @@
    must not meet; every step is encoded twice, with the cache and without. Real tokenizers and templates: tests/oracle/sidecar/test_prompt_cache.py. */
 #include "prompt/cache.h"
 #include "tests/unit/token/naive.h"
-#include "wire/wire.h"
+#include "wire/list.h"
 
 enum { CHATS = 6, MESSAGES = 24 };
 #ifdef __SANITIZE_THREAD__

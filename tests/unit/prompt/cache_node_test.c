@@ -2,7 +2,7 @@
    nothing wrong, keeps its budget and its order. */
 #include "base/mem.h"
 #include "prompt/cache_table.h"
-#include "wire/wire.h"
+#include "wire/list.h"
 #include "tests/test.h"
 
 enum { TEXT = 400, LINE = 5 };
