@@ -177,9 +177,9 @@ static int read_sampling(
 		if (is_list && read_sampling_list(s, &f, err) < 0) {
 			return -1;
 		}
-		if (s->d && f.number >= SAMPLING_CONSTRAINT && f.number <= SAMPLING_CHOICES &&
-			kp_peer_read_constraint(&f, SAMPLING_CONSTRAINT, s->d->choices,
-				&s->to->constraint, err) < 0) {
+		if (f.number >= SAMPLING_CONSTRAINT && f.number <= SAMPLING_CHOICES &&
+			kp_peer_read_constraint(&f, SAMPLING_CONSTRAINT,
+				s->d ? s->d->choices : NULL, &s->to->constraint, err) < 0) {
 			return -1;
 		}
 		if (kp_peer_read_field(sampling_fields, KP_LEN(sampling_fields), &f, s->to, err) <

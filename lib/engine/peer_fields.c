@@ -201,6 +201,9 @@ int kp_peer_read_constraint(const struct kp_wire_field *f, uint32_t number, kp_s
 		ret->text = text;
 		return 0;
 	}
+	if (!choices) {
+		return 0;
+	}
 	if (ret->n_choices == KP_MAX_CONSTRAINT_CHOICES) {
 		return kp_peer_too_many(err, "sampling.choices", KP_MAX_CONSTRAINT_CHOICES);
 	}

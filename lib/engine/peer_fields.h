@@ -35,7 +35,7 @@ int kp_peer_read_ids(const struct kp_wire_field *f, struct kp_ids *ids, const ch
 	struct kp_err *err) KP_MUST_USE;
 
 /* A constraint: its kind is field `number`, the two behind it are its text and its choices. A later field of a choice is the next one, in `choices`, which has room
-   for KP_MAX_CONSTRAINT_CHOICES. What is read borrows from the bytes. */
+   for KP_MAX_CONSTRAINT_CHOICES (NULL: none is kept). What is read borrows from the bytes. */
 void kp_peer_add_constraint(struct kp_buf *b, uint32_t number, const struct kp_constraint *c);
 int kp_peer_read_constraint(const struct kp_wire_field *f, uint32_t number, kp_str *choices,
 	struct kp_constraint *ret, struct kp_err *err) KP_MUST_USE;
