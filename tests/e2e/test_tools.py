@@ -145,7 +145,6 @@ def test_what_is_wrong_is_named(client):
     wrong = [QUESTION, {"role": "assistant", "tool_calls": [CALLS[0], {**CALLS[1], "function": {"name": "f", "arguments": "{'a': 1}"}}]}]
     refused("messages[1].tool_calls[1].function.arguments", messages=wrong)
     refused("tools[1].function.name", tools=[WEATHER, {"type": "function", "function": {}}])
-    refused("tool_choice", "unsupported_parameter", tools=TOOLS, tool_choice="required")
     named = {"type": "function", "function": {"name": "none of them"}}
     refused("tool_choice", tools=TOOLS, tool_choice=named)
     refused("tool_choice", tool_choice="auto")
