@@ -1,4 +1,5 @@
-/* control-gateways ADDRESS COUNT ENDPOINTS [TLS_DIR]: plays COUNT gateways to one operator, for bench/control/run.
+/* control-gateways ADDRESS COUNT ENDPOINTS [TLS_DIR]: plays gateways to one operator: COUNT of them for bench/control/run, those that
+   `join` names for bench/operator/run (COUNT 0).
 
    DESIGN: each gateway has a stream of its own over a connection of its own, a follower (lib/control), a report
    timer and the back-off that the real one has. What differs is what is not the operator's: nothing is
@@ -6,14 +7,17 @@
    same content, since COUNT real gateways have COUNT processors.
 
    Gateway i is "gw-%04u" and claims its share of the endpoints, of which each engine "e%03u" has PER_ENGINE.
-   In TLS_DIR, certificates for GROUP gateways each, in a folder with the first one's name.
+   In TLS_DIR, certificates for GROUP gateways each, in a folder with the first one's name. One that joins claims
+   nothing: it owns what the operator says, as gateways in pods do.
 
    Commands are lines on standard input: `open` (all, as fast as it goes), `stats`, `record` (programs that gw-0000 gets from
-   here on), `save DIR` (a welcome, the whole program at `record`, and those recorded). `stats` and `save`
-   are answered by a line of JSON. */
+   here on), `save DIR` (a welcome, the whole program at `record`, and those recorded), `join NAMESPACE ID PEER NODE`, `leave ID`,
+   `acks`: the endpoints that were in a delta since the last `acks`, and when all gateways of the namespace had taken it (Unix
+   time; those that are not everywhere yet wait for the next). `stats`, `save` and `acks` are answered by a line of JSON. */
 #include "control/follower.h"
 #include "rpc/rpc.h"
 #include "base/fs.h"
+#include "base/map.h"
 #include "base/process.h"
 #include "base/rand.h"
 #include "base/vec.h"
@@ -25,11 +29,13 @@
 enum {
 	PER_ENGINE = 10,
 	GROUP = 20,
-	STEPS = 32,
+	STEPS = 128,
 	OPEN_AT_ONCE = 4,
 	CLAIM_MAX = 32,
+	NAME_BYTES = 64,
 	PATH_BYTES = 4096
 };
+#define LEAVE_NS       (300 * KP_NS_PER_MS)
 #define BACKOFF_MIN_NS (100 * KP_NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * KP_NS_PER_S)
 
@@ -46,16 +52,31 @@ struct step {
 	struct kp_revision revision;
 	bool is_full;
 };
+/* An endpoint that came with a delta: on its way to all gateways of its namespace. */
+struct change {
+	char *key;
+	uint64_t n;    /* of the program it came with */
+	size_t cursor; /* gateways before it have it */
+	int64_t seen_wall_ns, acked_wall_ns;
+};
+/* A namespace. */
+struct space {
+	char *name;
+	struct kp_revision newest;
+	KP_VEC(struct change) changes;
+	size_t n_acked; /* of changes; programs are taken in order, so these are the first */
+};
 struct gateway {
+	struct space *space;
 	struct kp_follower follower;
 	struct content *content; /* of follower.items; NULL: none */
 	struct kp_rpc_client *client;
 	struct kp_rpc_stream *stream; /* NULL: waiting to try again */
-	bool is_welcome;
+	bool is_welcome, is_leaving;
 	struct kp_timer again, report;
 	int64_t backoff_ns, report_ns;
 	uint64_t requests;
-	char id[16], peer[32], node[16];
+	char id[NAME_BYTES], peer[NAME_BYTES], node[NAME_BYTES];
 	uint32_t first; /* of its endpoints, n_own of them */
 	size_t n_own;
 	char (*claims)[CLAIM_MAX];
@@ -67,15 +88,16 @@ static struct {
 } counts;
 
 static struct kp_loop *loop;
-static struct gateway *gateways;
-static uint32_t n_gateways, n_endpoints;
+static KP_VEC(struct gateway *) gateways;
+static struct kp_map spaces, by_id;
+static uint32_t n_gateways, n_endpoints; /* those of `open` */
 static struct kp_rpc_client **clients;
 static uint32_t n_clients;
 static struct step steps[STEPS];
 static size_t next_step;
-static struct kp_revision newest;
 static struct kp_rng rng;
 static uv_pipe_t input;
+static struct kp_buf commands;
 static struct kp_timer opening;
 static uint32_t n_dialled;
 
@@ -165,7 +187,7 @@ static void hello(struct gateway *g)
 	struct kp_gateway_message m = { .type = KP_GATEWAY_HELLO,
 		.hello = { .protocol = KP_CONTROL_PROTOCOL,
 			.id = kp_str_c(g->id),
-			.ns = KP_S("default"),
+			.ns = kp_str_c(g->space->name),
 			.peer = kp_str_c(g->peer),
 			.node = kp_str_c(g->node),
 			.admin = KP_S("10.0.0.1:9090"),
@@ -182,36 +204,38 @@ static void hello(struct gateway *g)
 	say(g, &m);
 }
 
-/* Its endpoints, all serving; their counters move, as those of a gateway at work do. */
+/* The endpoints that it owns, all serving; their counters move, as those of a gateway at work do. */
 static void on_report(struct kp_timer *t)
 {
 	struct gateway *g = KP_CONTAINER(t, struct gateway, report);
 	struct kp_gateway_message m = { .type = KP_GATEWAY_REPORT };
-	struct kp_endpoint_report *all = kp_xcalloc(g->n_own, sizeof(*all));
+	KP_VEC(struct kp_endpoint_report) all = { 0 };
 	const struct kp_program *p = g->content ? g->content->program : NULL;
-	size_t n = 0;
-	for (uint32_t i = g->first; p && i < g->first + g->n_own; i++) {
-		if (i / PER_ENGINE < p->n_engines &&
-			i % PER_ENGINE < p->engines[i / PER_ENGINE].n_endpoints) {
-			const struct kp_program_engine *e = &p->engines[i / PER_ENGINE];
-			all[n++] = (struct kp_endpoint_report){ .engine = e->name,
-				.address = e->endpoints[i % PER_ENGINE].address,
-				.state = KP_S("routable"),
-				.model = e->model,
-				.in_flight = 3,
-				.running = 2,
-				.waiting = 1,
-				.kv_usage = 0.5F };
+	for (size_t i = 0; p && i < p->n_engines; i++) {
+		const struct kp_program_engine *e = &p->engines[i];
+		for (size_t k = 0; k < e->n_endpoints; k++) {
+			const struct kp_program_gateway *owner = e->endpoints[k].owner;
+			if (owner && kp_str_eq(owner->id, kp_str_c(g->id))) {
+				const struct kp_endpoint_report one = { .engine = e->name,
+					.address = e->endpoints[k].address,
+					.state = KP_S("routable"),
+					.model = e->model,
+					.in_flight = 3,
+					.running = 2,
+					.waiting = 1,
+					.kv_usage = 0.5F };
+				kp_vec_push(&all, one);
+			}
 		}
 	}
 	g->requests += 7;
-	m.report = (struct kp_report){ .endpoints = all,
-		.n_endpoints = n,
+	m.report = (struct kp_report){ .endpoints = all.p,
+		.n_endpoints = all.n,
 		.in_flight = 3,
 		.requests = g->requests,
 		.tokens = g->requests * 200 };
 	say(g, &m);
-	kp_mem_free(all);
+	kp_vec_fini(&all);
 	kp_timer_start(loop, t, kp_loop_now(loop) + g->report_ns, on_report);
 }
 
@@ -219,8 +243,37 @@ static void on_report(struct kp_timer *t)
 
 static bool is_current(const struct gateway *g)
 {
-	const struct kp_revision *r = &g->follower.revision;
-	return g->is_welcome && newest.is_set && r->epoch == newest.epoch && r->n == newest.n;
+	const struct kp_revision *r = &g->follower.revision, *newest = &g->space->newest;
+	return g->is_welcome && newest->is_set && r->epoch == newest->epoch && r->n == newest->n;
+}
+
+static void note_changes(struct space *s, const struct kp_program_message *m)
+{
+	for (size_t i = 0; i < m->delta.n_upserts; i++) {
+		const struct kp_item *item = &m->delta.upserts[i];
+		const struct change *last = s->changes.n ? kp_vec_last(&s->changes) : NULL;
+		if (item->kind == KP_ITEM_ENDPOINT && (!last || last->n <= m->revision.n)) {
+			const struct change one = { .key = kp_str_z(item->key),
+				.n = m->revision.n,
+				.seen_wall_ns = kp_wall_ns() };
+			kp_vec_push(&s->changes, one);
+		}
+	}
+}
+
+/* One of its gateways took a program, or went. */
+static void look_at_changes(struct space *s)
+{
+	for (; s->n_acked < s->changes.n; s->n_acked++) {
+		struct change *c = &s->changes.p[s->n_acked];
+		for (; c->cursor < gateways.n; c->cursor++) {
+			const struct gateway *g = gateways.p[c->cursor];
+			if (g && g->space == s && g->is_welcome && !g->is_leaving && g->follower.revision.n < c->n) {
+				return;
+			}
+		}
+		c->acked_wall_ns = kp_wall_ns();
+	}
 }
 
 static void on_welcome(struct gateway *g, kp_str bytes, const struct kp_welcome *w)
@@ -254,14 +307,16 @@ static void take(struct gateway *g, kp_str bytes, const struct step *s)
 	kp_follower_commit(&g->follower, &offer);
 	kp_offer_fini(&offer);
 	const struct kp_revision *r = &s->revision;
-	if (!newest.is_set || r->epoch > newest.epoch ||
-		(r->epoch == newest.epoch && r->n > newest.n)) {
-		newest = *r;
+	struct kp_revision *newest = &g->space->newest;
+	if (!newest->is_set || r->epoch > newest->epoch ||
+		(r->epoch == newest->epoch && r->n > newest->n)) {
+		*newest = *r;
 	}
 	*(s->is_full ? &counts.full : &counts.delta) += 1;
 	*(s->is_full ? &counts.full_bytes : &counts.delta_bytes) += bytes.n;
 	say(g, &(struct kp_gateway_message){ .type = KP_GATEWAY_ACK, .ack = *r });
-	if (is_recording && g == gateways) {
+	look_at_changes(g->space);
+	if (is_recording && g == gateways.p[0]) {
 		struct kp_buf copy;
 		kp_buf_init(&copy, KP_CONTROL_TO_GATEWAY_MAX);
 		kp_buf_add(&copy, bytes);
@@ -288,6 +343,9 @@ static void on_message(void *user, kp_str bytes)
 		on_welcome(g, bytes, &m.welcome);
 	} else if (m.type == KP_OPERATOR_PROGRAM) {
 		s = make_step(g, bytes, &m.program, &err);
+		if (s && !s->is_full && m.program.revision.n > g->space->newest.n) {
+			note_changes(g->space, &m.program);
+		}
 		if (s) {
 			take(g, bytes, s);
 		} else {
@@ -297,6 +355,30 @@ static void on_message(void *user, kp_str bytes)
 }
 
 /* --- streams --- */
+
+static void gateway_destroy(struct gateway *g)
+{
+	if (!g) {
+		return;
+	}
+	kp_timer_stop(loop, &g->again);
+	kp_timer_stop(loop, &g->report);
+	kp_follower_fini(&g->follower);
+	content_unref(g->content);
+	kp_mem_free(g->claims);
+	kp_mem_free(g->own);
+	kp_mem_free(g);
+}
+
+static void gateway_gone(struct gateway *g)
+{
+	for (size_t i = 0; i < gateways.n; i++) {
+		if (gateways.p[i] == g) {
+			gateways.p[i] = NULL;
+		}
+	}
+	gateway_destroy(g);
+}
 
 static void dial(struct gateway *g);
 
@@ -309,6 +391,10 @@ static void on_closed(void *user, const struct kp_err *status)
 {
 	struct gateway *g = user;
 	int64_t wait = g->backoff_ns / 2 + (int64_t)kp_rng_below(&rng, (uint64_t)g->backoff_ns);
+	if (g->is_leaving) {
+		gateway_gone(g);
+		return;
+	}
 	counts.lost++;
 	snprintf(counts.last_error, sizeof(counts.last_error), "%s", status->msg);
 	g->stream = NULL;
@@ -333,7 +419,7 @@ static void dial(struct gateway *g)
 static void on_open(struct kp_timer *t)
 {
 	for (unsigned i = 0; i < OPEN_AT_ONCE && n_dialled < n_gateways; i++) {
-		dial(&gateways[n_dialled++]);
+		dial(gateways.p[n_dialled++]);
 	}
 	if (n_dialled < n_gateways) {
 		kp_timer_start(loop, t, kp_loop_now(loop), on_open);
@@ -345,11 +431,16 @@ static void on_open(struct kp_timer *t)
 static void say_stats(void)
 {
 	const struct content *c = NULL;
+	uint64_t n = 0;
 	size_t n_connected = 0, n_current = 0;
-	for (size_t i = 0; i < n_gateways; i++) {
-		n_connected += gateways[i].is_welcome;
-		n_current += is_current(&gateways[i]);
-		c = is_current(&gateways[i]) ? gateways[i].content : c;
+	for (size_t i = 0; i < gateways.n; i++) {
+		const struct gateway *g = gateways.p[i];
+		if (g && !g->is_leaving) {
+			n_connected += g->is_welcome;
+			n_current += is_current(g);
+			n = KP_MAX(n, g->space->newest.n);
+			c = is_current(g) ? g->content : c;
+		}
 	}
 	KP_AUTO(buf) struct kp_buf error;
 	kp_buf_init(&error, 4096);
@@ -357,7 +448,7 @@ static void say_stats(void)
 	printf("{\"connected\": %zu, \"current\": %zu, \"n\": %llu, \"gateways\": %zu, \"opened\": %zu, \"lost\": %zu, "
 	       "\"refused\": %zu, \"bad\": %zu, \"full\": %zu, \"full_bytes\": %zu, \"delta\": %zu, \"delta_bytes\": %zu, "
 	       "\"last_error\": %" KP_FMT "}\n",
-		n_connected, n_current, (unsigned long long)newest.n,
+		n_connected, n_current, (unsigned long long)n,
 		c ? c->program->n_gateways : 0, counts.opened, counts.lost, counts.refused,
 		counts.bad, counts.full, counts.full_bytes, counts.delta, counts.delta_bytes,
 		KP_ARG(kp_buf_str(&error)));
@@ -367,8 +458,8 @@ static void record(void)
 {
 	is_recording = true;
 	content_unref(record_from);
-	record_from = content_ref(gateways[0].content);
-	record_revision = gateways[0].follower.revision;
+	record_from = content_ref(gateways.p[0]->content);
+	record_revision = gateways.p[0]->follower.revision;
 }
 
 static int write_file(kp_str dir, const char *name, kp_str bytes, struct kp_err *err)
@@ -402,6 +493,35 @@ static void save(kp_str dir)
 	printf("{\"saved\": %zu}\n", r ? 0 : recorded.n);
 }
 
+static double seconds(int64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static void say_acks(void)
+{
+	const struct kp_map_entry *e;
+	const char *between = "";
+	printf("{\"acks\": [");
+	for (size_t pos = 0; (e = kp_map_next(&spaces, &pos)) != NULL;) {
+		struct space *s = e->value;
+		for (size_t i = 0; i < s->n_acked; i++) {
+			struct change *c = &s->changes.p[i];
+			printf("%s[\"%s\", %.6f, %.6f]", between, c->key, seconds(c->seen_wall_ns),
+				seconds(c->acked_wall_ns));
+			between = ", ";
+			kp_mem_free(c->key);
+		}
+		s->changes.n -= s->n_acked;
+		memmove(s->changes.p, s->changes.p + s->n_acked, s->changes.n * sizeof(*s->changes.p));
+		s->n_acked = 0;
+	}
+	printf("]}\n");
+}
+
+static void join(kp_str rest);
+static void leave(kp_str id);
+
 static void run(kp_str command)
 {
 	kp_str rest = command, verb = KP_S("");
@@ -414,6 +534,12 @@ static void run(kp_str command)
 		record();
 	} else if (kp_str_eq(verb, KP_S("save"))) {
 		save(rest);
+	} else if (kp_str_eq(verb, KP_S("acks"))) {
+		say_acks();
+	} else if (kp_str_eq(verb, KP_S("join"))) {
+		join(rest);
+	} else if (kp_str_eq(verb, KP_S("leave"))) {
+		leave(rest);
 	} else {
 		fprintf(stderr, "control-gateways: `%" KP_FMT "`: no such command\n", KP_ARG(verb));
 	}
@@ -425,27 +551,62 @@ static void on_alloc(uv_handle_t *h, size_t n, uv_buf_t *ret)
 	(void)h, (void)n;
 	*ret = uv_buf_init(space, sizeof(space));
 }
+/* Commands come one behind the other, in pieces of any size. */
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	(void)s;
 	if (n < 0) {
 		kp_loop_stop(loop);
 	}
-	/* A command is written at once by who uses this, and shorter than a pipe's atom. */
-	kp_str rest = kp_str_n(b->base, n > 0 ? (size_t)n : 0), part;
-	while (rest.n && kp_str_split(&rest, '\n', &part)) {
-		run(part);
+	kp_buf_add(&commands, kp_str_n(b->base, n > 0 ? (size_t)n : 0));
+	kp_str all = kp_buf_str(&commands);
+	ptrdiff_t end;
+	while ((end = kp_str_find_char(all, '\n')) >= 0) {
+		run(kp_str_sub(all, 0, (size_t)end));
+		all = kp_str_skip(all, (size_t)end + 1);
 	}
+	kp_buf_consume(&commands, commands.n - all.n);
 }
 
 /* --- life --- */
 
-static void init_gateway(struct gateway *g, uint32_t i)
+static struct space *space_of(kp_str name)
+{
+	struct space *s = kp_map_get(&spaces, name);
+	if (!s) {
+		s = kp_new(struct space);
+		s->name = kp_str_z(name);
+		kp_map_set(&spaces, name, s);
+	}
+	return s;
+}
+
+static void space_destroy(void *p)
+{
+	struct space *s = p;
+	for (size_t i = 0; i < s->changes.n; i++) {
+		kp_mem_free(s->changes.p[i].key);
+	}
+	kp_vec_fini(&s->changes);
+	kp_mem_free(s->name);
+	kp_mem_free(s);
+}
+
+static struct gateway *gateway_create(kp_str ns)
+{
+	struct gateway *g = kp_new(struct gateway);
+	g->space = space_of(ns);
+	kp_follower_init(&g->follower, kp_str_c(g->space->name));
+	g->backoff_ns = BACKOFF_MIN_NS;
+	g->client = clients[gateways.n / GROUP % n_clients];
+	kp_vec_push(&gateways, g);
+	return g;
+}
+
+static void add_gateway(uint32_t i)
 {
 	uint32_t next = (uint32_t)((uint64_t)n_endpoints * (i + 1) / n_gateways);
-	kp_follower_init(&g->follower, KP_S("default"));
-	g->client = clients[i / GROUP % n_clients];
-	g->backoff_ns = BACKOFF_MIN_NS;
+	struct gateway *g = gateway_create(KP_S("default"));
 	snprintf(g->id, sizeof(g->id), "gw-%04u", i);
 	snprintf(g->node, sizeof(g->node), "node-%04u", i);
 	snprintf(g->peer, sizeof(g->peer), "10.1.%u.%u:8443", i / 250, i % 250);
@@ -461,26 +622,58 @@ static void init_gateway(struct gateway *g, uint32_t i)
 	}
 }
 
-static void fini_gateway(struct gateway *g)
+/* NAMESPACE ID PEER NODE */
+static void join(kp_str rest)
 {
-	kp_timer_stop(loop, &g->again);
+	kp_str words[4] = { 0 };
+	for (size_t i = 0; i < KP_LEN(words); i++) {
+		kp_str_split(&rest, ' ', &words[i]);
+	}
+	struct gateway *g = gateway_create(words[0]);
+	snprintf(g->id, sizeof(g->id), "%" KP_FMT, KP_ARG(words[1]));
+	snprintf(g->peer, sizeof(g->peer), "%" KP_FMT, KP_ARG(words[2]));
+	snprintf(g->node, sizeof(g->node), "%" KP_FMT, KP_ARG(words[3]));
+	kp_map_set(&by_id, words[1], g);
+	dial(g);
+}
+
+static void on_leave(struct kp_timer *t)
+{
+	struct gateway *g = KP_CONTAINER(t, struct gateway, again);
+	if (g->stream) {
+		kp_rpc_stream_close(g->stream, NULL);
+	} else {
+		gateway_gone(g);
+	}
+}
+
+/* As a pod that is deleted: it drains, and a moment later it is gone. */
+static void leave(kp_str id)
+{
+	struct gateway *g = kp_map_del(&by_id, id);
+	if (!g) {
+		return;
+	}
+	g->is_leaving = true;
+	if (g->stream && g->is_welcome) {
+		say(g, &(struct kp_gateway_message){
+			       .type = KP_GATEWAY_REPORT, .report = { .draining = true } });
+	}
 	kp_timer_stop(loop, &g->report);
-	kp_follower_fini(&g->follower);
-	content_unref(g->content);
-	kp_mem_free(g->claims);
-	kp_mem_free(g->own);
+	kp_timer_start(loop, &g->again, kp_loop_now(loop) + LEAVE_NS, on_leave);
+	look_at_changes(g->space);
 }
 
 static int make_clients(const char *address, const char *tls_dir, struct kp_err *err)
 {
 	static const struct kp_rpc_limits limits = { .max_message_bytes =
 							     KP_CONTROL_TO_GATEWAY_MAX };
-	uint32_t n = tls_dir ? (n_gateways + GROUP - 1) / GROUP : 1;
+	uint32_t n = tls_dir && n_gateways ? (n_gateways + GROUP - 1) / GROUP : 1;
 	clients = kp_xcalloc(n, sizeof(struct kp_rpc_client *));
 	for (; n_clients < n; n_clients++) {
 		char dir[PATH_BYTES];
 		snprintf(dir, sizeof(dir), "%s/gw-%04u", tls_dir ? tls_dir : "", n_clients * GROUP);
-		const struct kp_rpc_tls tls = { tls_dir ? dir : NULL };
+		const struct kp_rpc_tls tls = { .dir = tls_dir ? dir : NULL };
 		if (kp_rpc_client_create(loop, address, KP_CONTROL_METHOD, &tls, NULL, &limits,
 			    &clients[n_clients], err)) {
 			return -1;
@@ -495,9 +688,13 @@ static void fini(void)
 	for (uint32_t i = 0; i < n_clients; i++) {
 		kp_rpc_client_destroy(clients[i]);
 	}
-	for (uint32_t i = 0; i < n_gateways; i++) {
-		fini_gateway(&gateways[i]);
+	for (size_t i = 0; i < gateways.n; i++) {
+		gateway_destroy(gateways.p[i]);
 	}
+	kp_vec_fini(&gateways);
+	kp_map_fini(&by_id, NULL);
+	kp_map_fini(&spaces, space_destroy);
+	kp_buf_fini(&commands);
 	for (size_t i = 0; i < STEPS; i++) {
 		step_fini(&steps[i]);
 	}
@@ -508,7 +705,6 @@ static void fini(void)
 	content_unref(record_from);
 	kp_buf_fini(&welcome);
 	kp_mem_free(clients);
-	kp_mem_free(gateways);
 	kp_loop_destroy(loop);
 }
 
@@ -517,7 +713,7 @@ int main(int argc, char **argv)
 	struct kp_err err = KP_ERR_INIT;
 	uint64_t n, endpoints;
 	kp_process_begin();
-	if ((argc != 4 && argc != 5) || !kp_str_u64(kp_str_c(argv[2]), 10000, &n) || n == 0 ||
+	if ((argc != 4 && argc != 5) || !kp_str_u64(kp_str_c(argv[2]), 10000, &n) ||
 		!kp_str_u64(kp_str_c(argv[3]), 100000, &endpoints)) {
 		fprintf(stderr, "usage: control-gateways ADDRESS COUNT ENDPOINTS [TLS_DIR]\n");
 		return 2;
@@ -527,14 +723,16 @@ int main(int argc, char **argv)
 	n_endpoints = (uint32_t)endpoints;
 	kp_rng_seed(&rng, 1);
 	kp_buf_init(&welcome, KP_CONTROL_TO_GATEWAY_MAX);
+	kp_buf_init(&commands, 1 << 20);
+	kp_map_init(&spaces);
+	kp_map_init(&by_id);
 	loop = kp_loop_create("main");
 	if (make_clients(argv[1], argc == 5 ? argv[4] : NULL, &err)) {
 		fprintf(stderr, "control-gateways: %s\n", err.msg);
 		return 1;
 	}
-	gateways = kp_xcalloc(n_gateways, sizeof(*gateways));
 	for (uint32_t i = 0; i < n_gateways; i++) {
-		init_gateway(&gateways[i], i);
+		add_gateway(i);
 	}
 	uv_pipe_init(kp_loop_uv(loop), &input, 0);
 	uv_pipe_open(&input, 0);

@@ -51,12 +51,11 @@ static kp_str iter_key(void *it)
 void kp_schema_unknown(
 	const struct kp_schema *s, json_t *v, const char *const *skip, struct kp_field_errors *errs)
 {
-	if (s && s->preserve) {
-		return;
-	}
 	for (size_t i = 0; i < json_array_size(v); i++) {
 		size_t mark = kp_field_push_index(errs, i);
-		kp_schema_unknown(s ? s->items : NULL, json_array_get(v, i), NULL, errs);
+		if (!s || s->type != KP_SCHEMA_ANY) {
+			kp_schema_unknown(s ? s->items : NULL, json_array_get(v, i), NULL, errs);
+		}
 		kp_field_pop(errs, mark);
 	}
 	for (void *it = json_object_iter(v); it; it = json_object_iter_next(v, it)) {
@@ -68,7 +67,7 @@ void kp_schema_unknown(
 		size_t mark = kp_field_push(errs, iter_key(it));
 		if (child) {
 			kp_schema_unknown(child, json_object_iter_value(it), NULL, errs);
-		} else {
+		} else if (!s || !s->preserve) {
 			kp_field_add(errs, KP_FIELD_UNKNOWN, NULL, "%s", "");
 		}
 		kp_field_pop(errs, mark);
@@ -142,6 +141,7 @@ static const char *type_name(enum kp_schema_type t)
 	case KP_SCHEMA_INTEGER:
 		return "integer";
 	case KP_SCHEMA_BOOLEAN:
+	case KP_SCHEMA_ANY:
 		break;
 	}
 	return "boolean";
@@ -180,6 +180,8 @@ static bool has_type(enum kp_schema_type t, const json_t *v)
 		return json_is_string(v);
 	case KP_SCHEMA_BOOLEAN:
 		return json_is_boolean(v);
+	case KP_SCHEMA_ANY:
+		return true;
 	case KP_SCHEMA_INTEGER:
 		break;
 	}
@@ -328,6 +330,7 @@ static void check(const struct kp_schema *s, json_t *v, struct kp_field_errors *
 		check_integer(s, v, errs);
 		break;
 	case KP_SCHEMA_BOOLEAN:
+	case KP_SCHEMA_ANY:
 		break;
 	}
 }

@@ -16,7 +16,8 @@ enum kp_schema_type {
 	KP_SCHEMA_ARRAY,
 	KP_SCHEMA_STRING,
 	KP_SCHEMA_INTEGER,
-	KP_SCHEMA_BOOLEAN
+	KP_SCHEMA_BOOLEAN,
+	KP_SCHEMA_ANY, /* of no type: whatever it is, it is left as it is */
 };
 enum kp_schema_list { KP_SCHEMA_ATOMIC, KP_SCHEMA_SET, KP_SCHEMA_MAP };
 
@@ -72,7 +73,7 @@ struct kp_schema {
 	enum kp_schema_list list;
 	const char *const *map_keys; /* list MAP, NULL-terminated */
 	bool nullable;
-	bool preserve; /* OBJECT: any members, which are left as they are */
+	bool preserve; /* OBJECT: members that are not known, which are left as they are */
 	bool has_minimum, has_maximum;
 	int64_t minimum, maximum;
 	int64_t min_length,

@@ -245,3 +245,40 @@ def test_an_autoscaler_drives_it(space):
     space.cluster.ask("POST", f"/apis/autoscaling/v2/namespaces/{space.name}/horizontalpodautoscalers", {"metadata": {"name": "demo"}, "spec": spec})
     wanted = lambda: space.cluster.ask("GET", f"{path_of(space, 'InferenceEngine')}/demo")["spec"]["replicas"]  # noqa: E731
     rig.wait_until(lambda: wanted() == 3, "the autoscaler has scaled the engine", timeout=60)
+
+
+# --- spec.template -----------------------------------------------------------------------------------------------------
+
+
+def test_the_templates_schema_is_the_servers(defined, tmp_path):
+    """What hack/gen-pod-template makes of this server's OpenAPI is what is committed."""
+    file = tmp_path / "openapi.json"
+    file.write_text(json.dumps(defined.ask("GET", "/openapi/v3/apis/apps/v1")))
+    subprocess.run([rig.ROOT / "hack/gen-pod-template", "--check", file], check=True)
+
+
+def test_the_definition_is_small_enough_for_kubectl(defined):
+    """`kubectl apply` without --server-side keeps the whole of it in an annotation, and those have 256 KiB together."""
+    text = json.dumps(yaml.safe_load((rig.ROOT / "crds/kelpie.dev_inferenceengines.yaml").read_text()), separators=(",", ":"))
+    assert len(text) < 200 << 10
+    kubectl(defined, "apply", "--dry-run=server", "-f", rig.ROOT / "crds/kelpie.dev_inferenceengines.yaml")
+
+
+def test_two_appliers_share_a_template(space):
+    """Server-side apply knows a container, a variable and a port by their keys, so one tool's sidecar does not take away another's engine."""
+    path = f"{path_of(space, 'InferenceEngine')}/demo"
+
+    def applied(manager, containers, **spec):
+        body = {**ENGINE, "spec": {**ENGINE["spec"], "template": {"spec": {"containers": containers, **spec}}}}
+        made = space.cluster.ask("PATCH", f"{path}?fieldManager={manager}", body, "application/apply-patch+yaml")
+        return {c["name"]: c for c in made["spec"]["template"]["spec"]["containers"]}
+
+    ports = [{"containerPort": 50051}, {"containerPort": 9000}]
+    applied("a", [{"name": "engine", "image": "x", "env": [{"name": "A", "value": "1"}], "ports": ports}])
+    both = applied("b", [{"name": "logs", "image": "y"}, {"name": "engine", "env": [{"name": "B", "value": "2"}]}], ofANewerKubernetes={"x": 1})
+    assert set(both) == {"engine", "logs"} and both["engine"]["image"] == "x"
+    assert {e["name"] for e in both["engine"]["env"]} == {"A", "B"}
+    both = applied("a", [{"name": "engine", "image": "z", "ports": ports[:1]}])
+    assert [e["name"] for e in both["engine"]["env"]] == ["B"], "what its applier left out is gone, the other's stays"
+    assert both["engine"]["image"] == "z" and [p["containerPort"] for p in both["engine"]["ports"]] == [50051] and "logs" in both
+    assert space.cluster.ask("GET", path)["spec"]["template"]["spec"]["ofANewerKubernetes"] == {"x": 1}
