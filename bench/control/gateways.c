@@ -63,7 +63,8 @@ struct change {
 struct space {
 	char *name;
 	struct kp_revision newest;
-	KP_VEC(struct change) changes;
+	KP_VEC(struct change)
+	changes;
 	size_t n_acked; /* of changes; programs are taken in order, so these are the first */
 };
 struct gateway {
@@ -88,7 +89,8 @@ static struct {
 } counts;
 
 static struct kp_loop *loop;
-static KP_VEC(struct gateway *) gateways;
+static KP_VEC(struct gateway *)
+gateways;
 static struct kp_map spaces, by_id;
 static uint32_t n_gateways, n_endpoints; /* those of `open` */
 static struct kp_rpc_client **clients;
@@ -209,7 +211,8 @@ static void on_report(struct kp_timer *t)
 {
 	struct gateway *g = KP_CONTAINER(t, struct gateway, report);
 	struct kp_gateway_message m = { .type = KP_GATEWAY_REPORT };
-	KP_VEC(struct kp_endpoint_report) all = { 0 };
+	KP_VEC(struct kp_endpoint_report)
+	all = { 0 };
 	const struct kp_program *p = g->content ? g->content->program : NULL;
 	for (size_t i = 0; p && i < p->n_engines; i++) {
 		const struct kp_program_engine *e = &p->engines[i];
@@ -268,7 +271,8 @@ static void look_at_changes(struct space *s)
 		struct change *c = &s->changes.p[s->n_acked];
 		for (; c->cursor < gateways.n; c->cursor++) {
 			const struct gateway *g = gateways.p[c->cursor];
-			if (g && g->space == s && g->is_welcome && !g->is_leaving && g->follower.revision.n < c->n) {
+			if (g && g->space == s && g->is_welcome && !g->is_leaving &&
+				g->follower.revision.n < c->n) {
 				return;
 			}
 		}
@@ -448,10 +452,9 @@ static void say_stats(void)
 	printf("{\"connected\": %zu, \"current\": %zu, \"n\": %llu, \"gateways\": %zu, \"opened\": %zu, \"lost\": %zu, "
 	       "\"refused\": %zu, \"bad\": %zu, \"full\": %zu, \"full_bytes\": %zu, \"delta\": %zu, \"delta_bytes\": %zu, "
 	       "\"last_error\": %" KP_FMT "}\n",
-		n_connected, n_current, (unsigned long long)n,
-		c ? c->program->n_gateways : 0, counts.opened, counts.lost, counts.refused,
-		counts.bad, counts.full, counts.full_bytes, counts.delta, counts.delta_bytes,
-		KP_ARG(kp_buf_str(&error)));
+		n_connected, n_current, (unsigned long long)n, c ? c->program->n_gateways : 0,
+		counts.opened, counts.lost, counts.refused, counts.bad, counts.full,
+		counts.full_bytes, counts.delta, counts.delta_bytes, KP_ARG(kp_buf_str(&error)));
 }
 
 static void record(void)
@@ -513,7 +516,8 @@ static void say_acks(void)
 			kp_mem_free(c->key);
 		}
 		s->changes.n -= s->n_acked;
-		memmove(s->changes.p, s->changes.p + s->n_acked, s->changes.n * sizeof(*s->changes.p));
+		memmove(s->changes.p, s->changes.p + s->n_acked,
+			s->changes.n * sizeof(*s->changes.p));
 		s->n_acked = 0;
 	}
 	printf("]}\n");

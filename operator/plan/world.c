@@ -304,7 +304,7 @@ const struct kp_world_pod *kp_world_pods(
 		to++;
 	}
 	*ret_n = to - from;
-	return w->pods + from;
+	return w->n_pods ? w->pods + from : NULL;
 }
 
 const struct kp_world_pod *kp_world_node_gateway(const struct kp_world *w, kp_str ns, kp_str node)
