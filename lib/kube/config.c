@@ -92,7 +92,9 @@ static int url(const struct reader *r, kp_str s, const char *key, const char *sc
 	ptrdiff_t at = kp_str_find(s, KP_S("://"));
 	kp_str all = kp_str_c(schemes), one;
 	while (at > 0 && kp_str_split(&all, ' ', &one)) {
-		if (kp_str_ieq(one, kp_str_sub(s, 0, (size_t)at)) && s.n > (size_t)at + 3) {
+		kp_str rest = kp_str_skip(s, (size_t)at + 3);
+		if (kp_str_ieq(one, kp_str_sub(s, 0, (size_t)at)) && rest.n &&
+			kp_str_find_char(KP_S("/?#:"), rest.p[0]) < 0) { /* it names a host */
 			for (size_t i = 0; i < s.n; i++) {
 				if ((unsigned char)s.p[i] <= ' ' || s.p[i] == 0x7f) {
 					return kp_err_set(r->err, KP_INVALID_ARGUMENT,
