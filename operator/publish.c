@@ -4,6 +4,7 @@
 #include "operator/internal.h"
 
 #include "base/vec.h"
+#include "operator/control/counts.h"
 #include "operator/plan/discover.h"
 
 #include <stdlib.h>
@@ -12,6 +13,9 @@ struct publisher {
 	struct kp_operator *o;
 	const struct kp_status *shown;
 	const struct kp_world *w;
+	const struct kp_programs *programs;
+	const struct kp_gateways *gateways;
+	int64_t now_ns;
 	struct kp_arena *arena;
 	char now[KP_KUBE_TIME_MAX]; /* whole seconds: metav1.Time */
 	KP_VEC(struct kp_apply_status)
@@ -276,45 +280,13 @@ static void publish_engine(struct publisher *p, const struct kp_world_engine *e)
 
 /* --- readiness gates --- */
 
-/* Whether the program that it runs has this very item. */
-static bool knows(const struct kp_ns_program *program, const struct kp_gateway_record *g,
-	const struct kp_item *item)
-{
-	const struct kp_items *runs = NULL;
-	if (!g->runs.is_set) {
-		return false;
-	}
-	if (memcmp(g->runs.hash, program->items->hash, KP_HASH_BYTES) == 0) {
-		return true;
-	}
-	for (size_t i = 0; i < program->n_bases && !runs; i++) {
-		const struct kp_items *base = program->bases[i].items;
-		runs = memcmp(g->runs.hash, base->hash, KP_HASH_BYTES) == 0 ? base : NULL;
-	}
-	const struct kp_item *has = runs ? kp_items_find(runs, item->kind, item->key) : NULL;
-	return has && kp_str_eq(has->value, item->value);
-}
-
 /* Every gateway of the namespace that is heard of knows the endpoint, and one of them is its owner. */
 static bool is_known_everywhere(struct publisher *p, const struct kp_ns_program *program,
 	const struct kp_item *item, kp_str owner)
 {
-	int64_t now = kp_loop_now(p->o->loop);
-	const struct kp_gateways *all = kp_service_gateways(p->o->service, now);
-	const struct kp_map_entry *e;
-	bool has_owner = false;
-	for (size_t pos = 0; (e = kp_map_next(&all->by_name, &pos)) != NULL;) {
-		const struct kp_gateway_record *g = e->value;
-		if (!g->is_connected || kp_gateway_is_silent(g, now) ||
-			!kp_str_eq(g->ns, program->name)) {
-			continue;
-		}
-		if (!knows(program, g, item)) {
-			return false;
-		}
-		has_owner |= kp_str_eq(g->is.id, owner);
-	}
-	return has_owner;
+	const struct kp_gateway_record *g = kp_gateways_find(p->gateways, program->name, owner);
+	return g && g->is_connected && !kp_gateway_is_silent(g, p->now_ns) &&
+	       kp_counts_all_know(program, item);
 }
 
 /* Its owner says that it takes requests. Else an update would end the old pods while the new ones load their model: nothing else in
@@ -335,8 +307,7 @@ static bool takes_requests(
 static void publish_gate(struct publisher *p, const struct kp_world_pod *pod)
 {
 	const struct kp_world_engine *e = kp_world_engine(p->w, pod->ns, pod->engine);
-	const struct kp_ns_program *program =
-		kp_programs_find(kp_service_programs(p->o->service), pod->ns);
+	const struct kp_ns_program *program = kp_programs_find(p->programs, pod->ns);
 	if (!e || !e->spec || !program || !kp_discover_is_endpoint(pod)) {
 		return;
 	}
@@ -369,6 +340,9 @@ void kp_operator_publish(struct kp_operator *o, const struct kp_status *s)
 		return;
 	}
 	p.arena = kp_arena_create((size_t)256 << 20);
+	p.now_ns = kp_loop_now(o->loop);
+	p.gateways = kp_service_gateways(o->service, p.now_ns);
+	p.programs = kp_service_programs(o->service, p.now_ns);
 	kp_kube_time(kp_wall_ns(), p.now);
 	memcpy(p.now + 19, "Z", 2); /* "2026-11-29T16:12:06" and no fraction */
 	for (size_t i = 0; i < p.w->n_engines; i++) {

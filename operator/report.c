@@ -4,6 +4,7 @@
 #include "operator/internal.h"
 
 #include "base/version.h"
+#include "operator/control/counts.h"
 #include "operator/plan/conditions.h"
 
 #include <stdarg.h>
@@ -457,12 +458,14 @@ static void add_plan(struct reporter *r, const struct kp_plan *plan)
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct kp_plan_namespace *ns = &plan->namespaces[i];
 		const struct kp_ns_program *program = kp_programs_find(r->programs, ns->name);
-		struct kp_engine_facts facts = { .n_gateways = program ? program->n_gateways : 0,
-			.n_acked = program ? program->n_current : 0 };
+		struct kp_engine_facts facts = { .n_gateways = program ? program->n_gateways : 0 };
 		find_refusal(r, ns->name, &facts);
 		for (size_t k = 0; k < ns->program->n_engines; k++) {
-			is_serving[k] = add_engine(r, ns, &facts, &ns->program->engines[k],
-				&engines[r->status->n_engines++]);
+			const struct kp_program_engine *e = &ns->program->engines[k];
+			facts.n_acked =
+				program ? kp_counts_of_engine(program, e->name, e->pool) : 0;
+			is_serving[k] =
+				add_engine(r, ns, &facts, e, &engines[r->status->n_engines++]);
 		}
 		for (size_t k = 0; k < ns->program->n_pools; k++) {
 			add_pool(r, ns, &ns->program->pools[k], is_serving,
@@ -611,11 +614,11 @@ struct kp_status *kp_operator_report(struct kp_operator *o)
 {
 	struct reporter r = { .o = o,
 		.status = kp_status_create(),
-		.programs = kp_service_programs(o->service),
 		.now_ns = kp_loop_now(o->loop),
 		.now_wall_ns = kp_wall_ns() };
 	struct kp_status *s = r.status;
 	r.arena = s->arena;
+	r.programs = kp_service_programs(o->service, r.now_ns);
 	o->n_shown++;
 	list_rows(&r, kp_service_gateways(o->service, r.now_ns));
 	s->id = copy(&r, kp_str_c(o->config.id));

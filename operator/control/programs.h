@@ -21,6 +21,7 @@ struct kp_encoded {
 struct kp_base {
 	struct kp_items *items;
 	struct kp_encoded delta; /* from here to the program in force */
+	size_t n_gateways;       /* that run it; counted by control/counts.h */
 };
 struct kp_ns_program {
 	kp_str name;
@@ -30,9 +31,9 @@ struct kp_ns_program {
 	struct kp_base bases[KP_PROGRAMS_KEPT]; /* what was in force before, the newest first */
 	size_t n_bases;
 	struct kp_encoded full, notice;
-	/* What the service counts: gateways that are there, those of them that run it, and whether
-	 * that was all of them once. */
-	size_t n_gateways, n_current;
+	/* What control/counts.h counts: gateways that are there, those of them that run it, and those that run the same under
+	 * whatever number; and whether that was all of them once. */
+	size_t n_gateways, n_current, n_same;
 	bool is_everywhere;
 };
 struct kp_programs {

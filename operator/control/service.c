@@ -4,6 +4,7 @@
 
    Programs are sent only by kp_service_publish and on answers, not on a hello: the hello changes the
    plan, and what was in force before it would be sent in vain. */
+#include "operator/control/counts.h"
 #include "operator/control/service.h"
 
 #include "control/epoch.h"
@@ -217,28 +218,10 @@ static void hold(struct stream *st, int64_t wait_ns)
 static void look_around(struct kp_defer *d)
 {
 	struct kp_service *s = KP_CONTAINER(d, struct kp_service, look_around);
-	struct kp_service_counts counts = { 0 };
+	struct kp_service_counts counts;
 	int64_t now = kp_loop_now(s->loop);
 	struct kp_map_entry *e;
-	for (size_t pos = 0; (e = kp_map_next(&s->programs.by_namespace, &pos)) != NULL;) {
-		struct kp_ns_program *p = e->value;
-		p->n_gateways = p->n_current = 0;
-	}
-	for (size_t pos = 0; (e = kp_map_next(&s->gateways.by_name, &pos)) != NULL;) {
-		const struct kp_gateway_record *r = e->value;
-		struct kp_ns_program *p = kp_programs_find(&s->programs, r->ns);
-		bool is_there = r->is_connected && !kp_gateway_is_silent(r, now);
-		bool is_current = p && kp_revision_same(&r->runs, &p->revision);
-		counts.connected += is_there;
-		counts.silent += r->is_connected && !is_there;
-		counts.lost += !r->is_connected && !r->is_second_hand;
-		counts.second_hand += r->is_second_hand;
-		counts.behind += is_there && !is_current;
-		if (p) {
-			p->n_gateways += is_there;
-			p->n_current += is_there && is_current;
-		}
-	}
+	kp_counts_take(&s->programs, &s->gateways, now, &counts);
 	for (size_t pos = 0; (e = kp_map_next(&s->programs.by_namespace, &pos)) != NULL;) {
 		struct kp_ns_program *p = e->value;
 		if (!p->is_everywhere && p->n_gateways && p->n_current == p->n_gateways) {
@@ -252,7 +235,6 @@ static void look_around(struct kp_defer *d)
 				kp_f_int("ms", (now - p->since_ns) / KP_NS_PER_MS));
 		}
 	}
-	counts.epoch = s->programs.epoch;
 	kp_service_metrics_counts(&s->metrics, &counts);
 }
 
@@ -633,7 +615,9 @@ const struct kp_gateways *kp_service_gateways(struct kp_service *s, int64_t now_
 	return &s->gateways;
 }
 
-const struct kp_programs *kp_service_programs(const struct kp_service *s)
+const struct kp_programs *kp_service_programs(struct kp_service *s, int64_t now_ns)
 {
+	struct kp_service_counts counts;
+	kp_counts_take(&s->programs, &s->gateways, now_ns, &counts);
 	return &s->programs;
 }

@@ -47,6 +47,7 @@ void kp_service_publish(struct kp_service *s, const struct kp_plan *plan);
 
 /* To read; settled for `now`. Valid until the next turn of the loop. */
 const struct kp_gateways *kp_service_gateways(struct kp_service *s, int64_t now_ns);
-const struct kp_programs *kp_service_programs(const struct kp_service *s);
+/* With what control/counts.h counts, for `now`. */
+const struct kp_programs *kp_service_programs(struct kp_service *s, int64_t now_ns);
 
 #endif
