@@ -32,6 +32,7 @@ struct kp_operator {
 	struct kp_map said; /* "namespace/engine" -> the digest of the status that Events told of */
 	bool is_moved;      /* the world, or who leads, is another than what was applied */
 	bool is_planned;    /* the plan is of the world as it is */
+	bool is_intent_planned;      /* the plan is of the intent as it is */
 	struct kp_kube_lease *lease; /* NULL: it leads alone */
 	char identity[320];          /* in the Lease */
 	struct kp_gauge *leader;
@@ -39,12 +40,12 @@ struct kp_operator {
 	struct kp_map since; /* of what is shown: since when it is so, see report.c */
 	uint64_t n_shown;
 	int64_t started_wall_ns;
-	int64_t next_plan_ns, next_gateways_ns, next_show_ns; /* not before */
+	int64_t next_plan_ns, next_gateways_ns, next_show_ns, next_first_ns; /* not before */
 	struct kp_timer replan, show;
 	uv_poll_t signals;
 	int signal_fd;
 	bool is_ending;
-	struct kp_counter *plans_made, *plans_failed;
+	struct kp_counter *plans_made, *plans_failed, *namespaces_planned;
 	struct kp_histogram *plan_seconds;
 	struct kp_gauge *endpoints[7]; /* by state, see report.c */
 };

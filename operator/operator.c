@@ -17,10 +17,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PLAN_INTERVAL_NS (50 * KP_NS_PER_MS)
-#define PLAN_GATEWAY_NS  (KP_NS_PER_MS / 2)
-#define SHOW_INTERVAL_NS (500 * KP_NS_PER_MS)
-enum { PLAN_PART = 4, SHOW_PART = 20 }; /* of the time, the one part that each may take */
+#define PLAN_INTERVAL_NS  (50 * KP_NS_PER_MS)
+#define PLAN_GATEWAY_NS   (KP_NS_PER_MS / 2)
+#define SHOW_INTERVAL_NS  (500 * KP_NS_PER_MS)
+#define FIRST_INTERVAL_NS (100 * KP_NS_PER_MS) /* of what is said of an object first */
+enum { PLAN_PART = 4, SHOW_PART = 20 };        /* of the time, the one part that each may take */
 
 static const double plan_bounds[] = { 0.0001, 0.001, 0.01, 0.1, 1 };
 
@@ -33,7 +34,9 @@ static void on_show(struct kp_timer *t)
 	struct kp_status *s = kp_operator_report(o);
 	kp_operator_publish(o, s);
 	kp_status_listener_publish(o->listener, s);
-	o->next_show_ns = begin + KP_MAX(SHOW_INTERVAL_NS, (kp_now_ns() - begin) * SHOW_PART);
+	int64_t took = kp_now_ns() - begin;
+	o->next_show_ns = begin + KP_MAX(SHOW_INTERVAL_NS, took * SHOW_PART);
+	o->next_first_ns = begin + KP_MAX(FIRST_INTERVAL_NS, took * PLAN_PART);
 	if (o->https && !kp_https_is_ready(o->https)) { /* nobody tells: look again */
 		kp_timer_start(o->loop, &o->show, o->next_show_ns, on_show);
 	}
@@ -45,6 +48,23 @@ static void show(void *ctx)
 	if (!o->show.heap_index) {
 		kp_timer_start(
 			o->loop, &o->show, KP_MAX(kp_loop_now(o->loop), o->next_show_ns), on_show);
+	}
+}
+
+/* What was never said of an object, or not of what it asks for now, is said before anything is made for it: until then it
+   looks to others as if all were well. */
+static void show_first(struct kp_operator *o, const struct kp_world *w)
+{
+	bool is_new = false;
+	for (size_t i = 0; i < w->n_engines && !is_new; i++) {
+		const struct kp_world_engine *e = &w->engines[i];
+		const json_t *seen =
+			json_object_get(json_object_get(e->json, "status"), "observedGeneration");
+		is_new = !e->is_ending && json_integer_value(seen) != e->generation;
+	}
+	if (is_new && kp_loop_now(o->loop) >= o->next_first_ns && o->listener) {
+		kp_timer_stop(o->loop, &o->show);
+		on_show(&o->show);
 	}
 }
 
@@ -76,7 +96,8 @@ static void on_replan(struct kp_timer *t)
 	struct kp_plan_gateway *gateways =
 		kp_gateways_list(kp_service_gateways(o->service, now), &n);
 	struct kp_err err = KP_ERR_INIT;
-	int r = kp_plan_make(o->intent, world, gateways, n, now, &plan, &err);
+	int r = kp_plan_make(o->intent, world, gateways, n, now,
+		o->is_intent_planned ? o->plan : NULL, &plan, &err);
 	kp_mem_free(gateways);
 	took = kp_now_ns() - begin;
 	kp_histogram_observe(o->plan_seconds, (double)took / 1e9);
@@ -91,15 +112,17 @@ static void on_replan(struct kp_timer *t)
 		replan_at(o, plan->due_ns);
 		kp_plan_destroy(o->plan);
 		o->plan = plan;
-		o->is_planned = true;
+		o->is_planned = o->is_intent_planned = true;
+		kp_counter_add(o->namespaces_planned, plan->n_made);
 	}
+	kp_service_publish(o->service, plan);
 	if (o->is_moved && o->apply && world && kp_operator_leads(o)) {
+		show_first(o, world);
 		o->is_moved = false;
 		struct kp_inject_settings gateway = kp_inject_defaults();
 		gateway.image = o->config.gateway_image ? o->config.gateway_image : gateway.image;
 		kp_apply_objects(o->apply, kp_actions_make(world, &gateway));
 	}
-	kp_service_publish(o->service, plan);
 	show(o);
 }
 
@@ -124,6 +147,7 @@ static void on_accepted(void *ctx)
 	struct kp_operator *o = ctx;
 	kp_intent_destroy(o->intent);
 	o->intent = kp_steal(o->checked);
+	o->is_intent_planned = false;
 	on_moved(o);
 }
 
@@ -329,6 +353,9 @@ static void init_metrics(struct kp_operator *o)
 		kp_metrics_counter(o->metrics, "kelpie_operator_plans_total", help, &made, 1);
 	o->plans_failed =
 		kp_metrics_counter(o->metrics, "kelpie_operator_plans_total", help, &failed, 1);
+	o->namespaces_planned =
+		kp_metrics_counter(o->metrics, "kelpie_operator_namespaces_planned_total",
+			"Namespaces whose program was made anew, of all plans.", NULL, 0);
 	o->plan_seconds = kp_metrics_histogram(o->metrics, "kelpie_operator_plan_seconds",
 		"Time that making a plan took.", plan_bounds, KP_LEN(plan_bounds), NULL, 0);
 	o->leader = kp_metrics_gauge(o->metrics, "kelpie_operator_leader",

@@ -26,6 +26,7 @@ struct kp_plan_gateway {
 };
 struct kp_plan_namespace {
 	kp_str name;                             /* the intent's */
+	uint8_t made_of[KP_HASH_BYTES];          /* SHA-256 of its pods and gateways, as planned */
 	struct kp_program *program;              /* with owners and gateways */
 	struct kp_items *items;                  /* the same */
 	const struct kp_claim_problem *problems; /* by gateway */
@@ -35,14 +36,17 @@ struct kp_plan {
 	struct kp_plan_namespace *namespaces; /* by name */
 	size_t n;
 	int64_t due_ns; /* when to plan again, though nothing happens; INT64_MAX: never */
+	size_t n_made;  /* namespaces that were made anew; the others are as they were */
 };
 
-/* world: NULL, there is no cluster. A namespace with engines in pods has no program while its pods are not known. Borrows from
+/* before: the last plan of the same intent, or NULL; of a namespace whose pods and gateways are as they were then, its program is
+ * moved over, and `before` is good for kp_plan_destroy alone, unless the call fails.
+ * world: NULL, there is no cluster. A namespace with engines in pods has no program while its pods are not known. Borrows from
  * `intent`, `world` and `gateways` (no id twice) only during the call. RESOURCE_EXHAUSTED: a program is beyond the limits of
  * control/items.h. */
 int kp_plan_make(const struct kp_intent *intent, const struct kp_world *world,
-	const struct kp_plan_gateway *gateways, size_t n, int64_t now_ns, struct kp_plan **ret,
-	struct kp_err *err) KP_MUST_USE;
+	const struct kp_plan_gateway *gateways, size_t n, int64_t now_ns, struct kp_plan *before,
+	struct kp_plan **ret, struct kp_err *err) KP_MUST_USE;
 void kp_plan_destroy(struct kp_plan *p); /* NULL is fine */
 /* NULL: not there. */
 const struct kp_plan_namespace *kp_plan_find(const struct kp_plan *p, kp_str ns);

@@ -63,7 +63,7 @@ static void plan(struct kp_gateways *g, int64_t now)
 	size_t n;
 	kp_gateways_settle(g, now);
 	struct kp_plan_gateway *list = kp_gateways_list(g, &n);
-	KP_BUG_ON(kp_plan_make(intent(), NULL, list, n, now, &plan, &err) < 0);
+	KP_BUG_ON(kp_plan_make(intent(), NULL, list, n, now, NULL, &plan, &err) < 0);
 	KP_BUG_ON(kp_items_to_program(plan->namespaces[0].items, KP_S("default"), &program, &err) <
 		  0);
 	kp_program_destroy(program);

@@ -215,6 +215,29 @@ static struct kp_world *world_of(const struct cluster *c, struct checked *checke
 	return w;
 }
 
+/* A plan that follows another one is the plan that would have been made without it, and makes nothing anew when nothing is new. */
+static struct kp_plan *plan_by_steps(const struct kp_intent *intent, const struct kp_world *w,
+	const struct kp_plan_gateway gateways[2])
+{
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_plan *fresh = NULL, *less = NULL, *more = NULL, *same = NULL;
+	assert_int_equal(kp_plan_make(intent, w, gateways, 2, 0, NULL, &fresh, &err), 0);
+	assert_int_equal(kp_plan_make(intent, w, gateways, 1, 0, NULL, &less, &err), 0);
+	assert_int_equal(kp_plan_make(intent, w, gateways, 2, 0, less, &more, &err), 0);
+	kp_plan_destroy(less);
+	assert_int_equal(more->n_made, more->n);
+	assert_int_equal(kp_plan_make(intent, w, gateways, 2, 0, more, &same, &err), 0);
+	kp_plan_destroy(more);
+	assert_int_equal(same->n_made, 0);
+	assert_int_equal(same->n, fresh->n);
+	for (size_t i = 0; i < same->n; i++) {
+		assert_true(kp_items_same(same->namespaces[i].items, fresh->namespaces[i].items));
+		assert_str(same->namespaces[i].name, fresh->namespaces[i].name);
+	}
+	kp_plan_destroy(fresh);
+	return same;
+}
+
 /* Everything that follows, as text. */
 static void write_outcome(const struct cluster *c, struct kp_buf *out)
 {
@@ -225,13 +248,12 @@ static void write_outcome(const struct cluster *c, struct kp_buf *out)
 			.ns = KP_S_INIT("default") },
 	};
 	struct checked checked = { NULL };
-	struct kp_err err = KP_ERR_INIT;
-	struct kp_plan *plan = NULL;
+	struct kp_plan *plan;
 	char hex[KP_HASH_TEXT_MAX];
 	const struct kp_inject_settings settings = kp_inject_defaults();
 	struct kp_world *w = world_of(c, &checked);
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
-	assert_int_equal(kp_plan_make(checked.intent, w, gateways, 2, 0, &plan, &err), 0);
+	plan = plan_by_steps(checked.intent, w, gateways);
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct kp_program *p = plan->namespaces[i].program;
 		kp_buf_printf(out, "program %s\n",

@@ -54,7 +54,7 @@ KP_UNUSED static struct kp_plan *test_plan(const struct kp_intent *intent,
 {
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_plan *p = NULL;
-	int r = kp_plan_make(intent, NULL, gateways, n, now_ns, &p, &err);
+	int r = kp_plan_make(intent, NULL, gateways, n, now_ns, NULL, &p, &err);
 	assert_string_equal(err.msg, "");
 	assert_int_equal(r, 0);
 	return p;

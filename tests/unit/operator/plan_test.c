@@ -103,7 +103,7 @@ static void test_too_much(void **state)
 	};
 	struct kp_plan *p = NULL;
 	struct kp_err err = KP_ERR_INIT;
-	assert_int_equal(kp_plan_make(i, NULL, &g, 1, 0, &p, &err), -1);
+	assert_int_equal(kp_plan_make(i, NULL, &g, 1, 0, NULL, &p, &err), -1);
 	assert_null(p);
 	assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "plan namespace `default`: gateway `a`"));
