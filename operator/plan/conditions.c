@@ -55,6 +55,9 @@ static bool set_pods(const struct kp_engine_facts *f, struct kp_condition ret[KP
 			"its pods are made and found in a Kubernetes cluster; here there are files");
 	} else if (f->is_template && f->n_wanted == 0 && f->n_pods == 0) {
 		set(ret, READY, "ScaledToZero", "no pod is wanted");
+	} else if (f->not_made.n && f->n_pods < f->n_wanted) {
+		set(ret, RECONCILING, "PodsNotMade", "%zu of %zu pods: %" KP_FMT, f->n_pods,
+			f->n_wanted, KP_ARG(f->not_made));
 	} else if (f->in_pods && f->n_pods == 0) {
 		set(ret, RECONCILING, "NoPods", "there is no pod%s",
 			f->is_template ? " yet" : " with its label `kelpie.dev/engine`");

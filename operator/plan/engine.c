@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+enum { NOT_MADE_MAX = 300 };
+
 struct looker {
 	const struct kp_world *w;
 	const struct kp_world_engine *e;
@@ -168,6 +170,11 @@ static void count_pods(struct looker *l)
 		to->current_revision = is_new ? to->current_revision : p->revision;
 	}
 	to->n_wanted = l->e->spec->has_template ? (size_t)l->e->spec->replicas : to->n;
+	const struct kp_world_owned *made =
+		kp_world_owned(l->w, "Deployment", l->e->ns, l->e->name);
+	kp_str why = made && l->e->spec->has_template ? kp_world_says(made, KP_S("ReplicaFailure"))
+						      : KP_S("");
+	to->not_made = kp_str_c(kp_arena_strz(l->arena, kp_str_sub(why, 0, NOT_MADE_MAX)));
 }
 
 static struct kp_engine_gpu *gpu(struct looker *l, kp_str name)

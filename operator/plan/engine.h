@@ -17,6 +17,7 @@ struct kp_engine_pods {
 	size_t n, n_ready, n_updated, n_injected; /* of pods that are not ending */
 	size_t n_wanted;                          /* of a template; else as many as there are */
 	kp_str current_revision, update_revision; /* "" where there is no template */
+	kp_str not_made; /* why the pods of a template cannot be made, as its Deployment says; "" */
 	struct kp_engine_gpu gpus[KP_ENGINE_GPUS_MAX];
 	size_t n_gpus;
 	/* PoolSelects, PortsFree, DrainFits, Injected. */

@@ -279,6 +279,19 @@ const struct kp_world_pool *kp_world_pool(const struct kp_world *w, kp_str ns, k
 	return w->n_pools ? bsearch(&key, w->pools, w->n_pools, sizeof(key), has_pool_name) : NULL;
 }
 
+const struct kp_world_owned *kp_world_owned(
+	const struct kp_world *w, const char *kind, kp_str ns, kp_str name)
+{
+	const struct kp_world_owned key = { .kind = kind, .ns = ns, .name = name };
+	return w->n_owned ? bsearch(&key, w->owned, w->n_owned, sizeof(key), by_owned) : NULL;
+}
+
+kp_str kp_world_says(const struct kp_world_owned *o, kp_str condition)
+{
+	const json_t *c = named(kp_doc_at(o->json, "status.conditions"), "type", condition);
+	return kp_str_eq(kp_doc_str(c, "status"), KP_S("True")) ? text(c, "message") : KP_S("");
+}
+
 /* The first that is not before (ns, second). */
 static size_t first_pod(
 	const struct kp_world_pod *pods, size_t n, kp_str ns, kp_str second, bool by_its_node)

@@ -85,6 +85,11 @@ const struct kp_world_pool *kp_world_pool(const struct kp_world *w, kp_str ns, k
 /* Those of an engine; *ret_n may be 0. */
 const struct kp_world_pod *kp_world_pods(
 	const struct kp_world *w, kp_str ns, kp_str engine, size_t *ret_n);
+/* NULL: there is none of ours. */
+const struct kp_world_owned *kp_world_owned(
+	const struct kp_world *w, const char *kind, kp_str ns, kp_str name);
+/* The message of a condition that is True, of an object of ours; "": it is not. */
+kp_str kp_world_says(const struct kp_world_owned *o, kp_str condition);
 /* The gateway of a node; the one whose name is lowest if there are several. NULL: none. */
 const struct kp_world_pod *kp_world_node_gateway(const struct kp_world *w, kp_str ns, kp_str node);
 

@@ -42,7 +42,11 @@ static const struct keep pod_status[] = { { "phase", NULL }, { "podIP", NULL },
 static const struct keep pod[] = { { "metadata", meta }, { "spec", pod_spec },
 	{ "status", pod_status }, END };
 
-static const struct keep owned[] = { { "metadata", meta }, END };
+/* What a Deployment says of itself: why pods are not made. */
+static const struct keep owned_condition[] = { { "type", NULL }, { "status", NULL },
+	{ "message", NULL }, END };
+static const struct keep owned_status[] = { { "conditions", owned_condition }, END };
+static const struct keep owned[] = { { "metadata", meta }, { "status", owned_status }, END };
 
 static const struct keep node_status[] = { { "allocatable", NULL }, END };
 static const struct keep node[] = { { "metadata", meta }, { "status", node_status }, END };
