@@ -88,6 +88,7 @@ bench-parse: $(B)/bin/parse-bench ## the parsers of tool calls, a token at a tim
 	bench/parse/run $< $(if $(VLLM),--vllm "$$(hack/venv vllm)") $(BENCH_ARGS)
 bench: bench-parse
 .PHONY: bench-parse
+
 bench-operator: all $(B)/bin/control-gateways ## one operator on a real API server with 200 nodes, 1,000 pods and gateways, 20 pools: latency, CPU, memory, requests, bytes (minutes)
 	$(shell hack/venv)/bin/python bench/operator/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
 .PHONY: bench-operator
