@@ -202,18 +202,18 @@ static uint8_t class_of(uint32_t cp, bool young)
 	return kp_uc_nfc_ccc[kp_uc_nfc(cp)];
 }
 
-static bool is_compatible(enum kp_form form)
+static bool is_compatible(enum kp_unicode_form form)
 {
 	return form == KP_NFKC || form == KP_NFKD;
 }
 
-static bool is_composed(enum kp_form form)
+static bool is_composed(enum kp_unicode_form form)
 {
 	return form == KP_NFC || form == KP_NFKC;
 }
 
 /* What tokenizers 1.0 decomposes and the older tables do not; 0: nothing. */
-static size_t decompose_young(enum kp_form form, uint32_t cp, uint32_t *out)
+static size_t decompose_young(enum kp_unicode_form form, uint32_t cp, uint32_t *out)
 {
 	const struct kp_uc_decomposition *d =
 		kp_uc_find(kp_uc_young_decompose, kp_uc_young_decompose_n, cp);
@@ -229,7 +229,7 @@ static size_t decompose_young(enum kp_form form, uint32_t cp, uint32_t *out)
 	return d->n;
 }
 
-static size_t decompose_one(enum kp_form form, bool young, uint32_t cp, uint32_t *out)
+static size_t decompose_one(enum kp_unicode_form form, bool young, uint32_t cp, uint32_t *out)
 {
 	size_t n = young ? decompose_young(form, cp, out) : 0;
 	if (n) {
@@ -341,7 +341,7 @@ static int reserve(struct kp_nfc_work *w, size_t points, struct kp_err *err)
 	return 0;
 }
 
-static int stretch(enum kp_form form, bool young, kp_str s, struct kp_nfc_work *w,
+static int stretch(enum kp_unicode_form form, bool young, kp_str s, struct kp_nfc_work *w,
 	struct kp_buf *out, struct kp_err *err)
 {
 	/* A code point decomposes into at most 2 per byte (U+0390 and the like: 3 from 2 bytes; Hangul: 3 from 3); with compatibility
@@ -412,7 +412,7 @@ int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *e
 }
 
 /* Neither changed by the form, nor composed backwards, nor moved. */
-static inline bool is_plain(enum kp_form form, bool young, uint32_t cp)
+static inline bool is_plain(enum kp_unicode_form form, bool young, uint32_t cp)
 {
 	if (cp < 0x80 || young) { /* young text is rare: all that is not ASCII goes the long way */
 		return cp < 0x80;
@@ -442,8 +442,8 @@ static bool is_young(kp_str s)
 	return false;
 }
 
-int kp_normalize(enum kp_form form, bool young, kp_str s, struct kp_nfc_work *w, struct kp_buf *out,
-	struct kp_err *err)
+int kp_normalize(enum kp_unicode_form form, bool young, kp_str s, struct kp_nfc_work *w,
+	struct kp_buf *out, struct kp_err *err)
 {
 	young = young && is_young(s);
 	if (form == KP_NFC && !young) {

@@ -23,9 +23,9 @@ bool kp_nfc_quick(kp_str s);
 /* Appends the NFC of valid UTF-8 to out and lists what changed in w->change. RESOURCE_EXHAUSTED at out's maximum. */
 int kp_nfc(kp_str s, struct kp_nfc_work *w, struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 
-enum kp_form { KP_NFC, KP_NFD, KP_NFKC, KP_NFKD };
+enum kp_unicode_form { KP_NFC, KP_NFD, KP_NFKC, KP_NFKD };
 /* The same for any form. young: with the data of tokenizers 1.0. */
-int kp_normalize(enum kp_form form, bool young, kp_str s, struct kp_nfc_work *w, struct kp_buf *out,
-	struct kp_err *err) KP_MUST_USE;
+int kp_normalize(enum kp_unicode_form form, bool young, kp_str s, struct kp_nfc_work *w,
+	struct kp_buf *out, struct kp_err *err) KP_MUST_USE;
 
 #endif

@@ -239,7 +239,7 @@ static int replace(const struct kp_norm_step *st, struct kp_norm_out *o, struct 
 static int form(const struct kp_norm_step *st, struct kp_norm_out *o, struct kp_nfc_work *w,
 	struct kp_err *err)
 {
-	if (kp_normalize((enum kp_form)st->kind, st->young, o->s, w, o->out, err)) {
+	if (kp_normalize((enum kp_unicode_form)st->kind, st->young, o->s, w, o->out, err)) {
 		return -1;
 	}
 	for (size_t i = 0; i < w->n_change; i++) {
@@ -252,8 +252,8 @@ static int form(const struct kp_norm_step *st, struct kp_norm_out *o, struct kp_
 	/* As many characters of the result are aligned with the begin as it has by itself. */
 	KP_AUTO(buf) struct kp_buf head;
 	kp_buf_init(&head, SIZE_MAX / 2);
-	if (kp_normalize((enum kp_form)st->kind, st->young, kp_str_sub(o->s, 0, o->first_in), w,
-		    &head, err)) {
+	if (kp_normalize((enum kp_unicode_form)st->kind, st->young,
+		    kp_str_sub(o->s, 0, o->first_in), w, &head, err)) {
 		return -1;
 	}
 	size_t n = kp_utf8_count(kp_buf_str(&head)), at = 0, len;

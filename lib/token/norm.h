@@ -12,7 +12,7 @@ struct kp_matcher;
 struct kp_origins;
 enum { KP_NORM_MAX = 24 };
 enum kp_norm_kind {
-	KP_NORM_NFC = KP_NFC, /* the forms as in enum kp_form */
+	KP_NORM_NFC = KP_NFC, /* the forms as in enum kp_unicode_form */
 	KP_NORM_NFD = KP_NFD,
 	KP_NORM_NFKC = KP_NFKC,
 	KP_NORM_NFKD = KP_NFKD,
