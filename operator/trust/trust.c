@@ -646,11 +646,11 @@ int kp_trust_issue(struct kp_trust *t, const struct kp_pki_csr *csr, kp_str uid,
 	KP_AUTO(pki_key) struct kp_pki_key *key = NULL;
 	KP_AUTO(buf) struct kp_buf uri, name;
 	int64_t now_s = kp_wall_ns() / KP_NS_PER_S;
+	kp_buf_init(&uri, 1024);
+	kp_buf_init(&name, 256);
 	if (!a) {
 		return kp_err_set(err, KP_UNAVAILABLE, "the operator has no authority yet");
 	}
-	kp_buf_init(&uri, 1024);
-	kp_buf_init(&name, 256);
 	kp_buf_printf(&uri, "spiffe://kelpie.dev/ns/%" KP_FMT "/sa/%" KP_FMT, KP_ARG(ns),
 		KP_ARG(account));
 	kp_buf_add(&name, uid);

@@ -183,16 +183,16 @@ bool kp_api_refuse(
 	char own[32];
 	struct kp_header headers[1 + KP_ID_HEADERS] = { { KP_S("content-type"),
 		KP_S("application/json") } };
-	KP_AUTO(buf) struct kp_buf out;
 	if (dialect_of(r->path) != KP_DIALECT_ANTHROPIC) {
 		return false;
 	}
+	KP_AUTO(buf) struct kp_buf out;
+	kp_buf_init(&out, 4096);
 	kp_err_set(&err, KP_INVALID_ARGUMENT, "%s", text);
 	for (size_t i = 0; i < KP_LEN(codes); i++) {
 		err.code = codes[i].status == status ? codes[i].code : err.code;
 	}
 	kp_str id = request_id(r, KP_DIALECT_ANTHROPIC, own);
-	kp_buf_init(&out, 4096);
 	kp_error_write(KP_DIALECT_ANTHROPIC, &err, id, &out);
 	size_t n = 1 + kp_id_headers(KP_DIALECT_ANTHROPIC, id, &headers[1]);
 	kp_stream_reply(s, status, headers, n, kp_buf_str(&out));
