@@ -419,9 +419,7 @@ struct kp_refusal kp_head_parse(char *p, size_t n, const struct kp_head_limits *
 	if (!r.status) {
 		r = check_framing(&h, &f);
 	}
-	if (!r.status) {
-		*ret = h;
-	}
+	*ret = h;
 	return r;
 }
 

@@ -50,7 +50,8 @@ struct kp_head {
 	bool chunked, keep_alive, expect_continue;
 };
 
-/* Parses a whole head (from begin, as long as kp_head_find_end said). Header names in `p` become lower case; the slices of *ret point into it. */
+/* Parses a whole head (from begin, as long as kp_head_find_end said). Header names in `p` become lower case; the slices of *ret point into it. Of a
+ * head that is refused, *ret has what was read until then. */
 struct kp_refusal kp_head_parse(char *p, size_t n, const struct kp_head_limits *limits,
 	struct kp_header *headers, struct kp_head *ret);
 

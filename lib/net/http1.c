@@ -45,7 +45,7 @@ static int64_t due(const struct kp_http_conn *hc)
 	return at;
 }
 
-static void refuse_head(struct kp_http1 *h, struct kp_refusal r);
+static void refuse_head(struct kp_http1 *h, struct kp_stream *s, struct kp_refusal r);
 
 static int64_t check(struct kp_http_conn *hc, int64_t now)
 {
@@ -62,7 +62,7 @@ static int64_t check(struct kp_http_conn *hc, int64_t now)
 		kp_stream_refuse(h->s, 408, "the body did not arrive in time", KP_STREAM_TIMEOUT);
 		later(h);
 	} else if (h->s == NULL && h->in.n > 0 && h->body == KP_BODY_NONE) {
-		refuse_head(h, kp_refuse(408, "the request head did not arrive in time"));
+		refuse_head(h, NULL, kp_refuse(408, "the request head did not arrive in time"));
 		later(h);
 	} else {
 		kp_http_conn_end(hc, KP_HTTP_FINISH, KP_STREAM_FINISHED);
@@ -219,9 +219,15 @@ static void set_body(struct kp_http1 *h, const struct kp_head *head)
 	h->chunked = (struct kp_chunked){ 0 };
 }
 
-static void refuse_head(struct kp_http1 *h, struct kp_refusal r)
+/* s: NULL, or a stream that knows what could be read of the head; is taken. */
+static void refuse_head(struct kp_http1 *h, struct kp_stream *s, struct kp_refusal r)
 {
-	struct kp_stream *s = r.not_http ? NULL : kp_stream_new(conn_of(h), 0);
+	if (r.not_http) {
+		kp_stream_free(s);
+		s = NULL;
+	} else if (!s) {
+		s = kp_stream_new(conn_of(h), 0);
+	}
 	h->keep_alive = false;
 	h->body = KP_BODY_NONE;
 	if (!s) {
@@ -267,8 +273,8 @@ static void start_request(struct kp_http1 *h, kp_str bytes)
 	kp_http_count(&server->counters.http1_requests, 1);
 	h->since_ns = kp_loop_now(server->loop);
 	if (r.status) {
-		kp_stream_free(s);
-		refuse_head(h, r);
+		s->req.path = head.path;
+		refuse_head(h, s, r);
 		return;
 	}
 	h->s = s;
@@ -391,7 +397,7 @@ static kp_str run(struct kp_http1 *h, kp_str in)
 		} else {
 			size_t n = kp_head_find_end(in, &h->scan, &hc->server->head_limits, &r);
 			if (r.status) {
-				refuse_head(h, r);
+				refuse_head(h, NULL, r);
 			} else if (n == 0) {
 				break;
 			} else {

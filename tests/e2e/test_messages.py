@@ -296,6 +296,20 @@ def test_an12_every_error_has_anthropics_shape(script):
         s.client.messages.count_tokens(model="m", messages=[])
 
 
+def test_heads_that_are_no_http(script):
+    """Each is refused in the dialect of its path, where it has one already, and the gateway goes on."""
+    s = script(TEXT)
+    lines = [b"a : b", b"no colon", b"a: \x01", b" folded", b"Content-Length: x", b"Transfer-Encoding: gzip", b"Host: b"]
+    for path in ("/v1/messages", CHAT, "/generate", "/v1/models", "/nothing", "/" + "x" * 20_000):
+        for line in lines * 3:
+            with Connection(s.gateway.port) as c:
+                c.send(f"POST {path} HTTP/1.1\r\nHost: a\r\n".encode() + line + b"\r\n\r\n")
+                answer = c.answer()
+            assert answer.status in (400, 414, 501), answer.body
+            assert ("request_id" in answer.json()) == (path == "/v1/messages") and answer.json()["error"]["message"]
+    assert s.whole().stop_reason == "tool_use"
+
+
 @pytest.mark.parametrize(
     "place, change",
     [
