@@ -232,7 +232,7 @@ static bool has_thoughts(const struct kp_constrain_opts *o)
 
 /* --- calls ---------------------------------------------------------------------------------------- */
 
-const struct kp_form *kp_form_of(const struct kp_grammar *g, const kp_str *controls, size_t n)
+const struct kp_call_form *kp_form_of(const struct kp_grammar *g, const kp_str *controls, size_t n)
 {
 	for (size_t i = 0; g && i < KP_FORMS && g->forms[i].head; i++) {
 		bool met = !g->forms[i].needs;
@@ -280,7 +280,7 @@ static void put_schema(struct builder *b, const struct kp_offered_tool *tool, bo
 	}
 }
 
-static void put_call(struct builder *b, const struct kp_form *form,
+static void put_call(struct builder *b, const struct kp_call_form *form,
 	const struct kp_offered_tool *tool, bool forced)
 {
 	bool json = strcmp(form->style, "json") == 0;
@@ -295,7 +295,7 @@ static void put_call(struct builder *b, const struct kp_form *form,
 }
 
 /* One or more calls of tools that may be called, with what stands around them. */
-static void put_calls(struct builder *b, const struct kp_form *form)
+static void put_calls(struct builder *b, const struct kp_call_form *form)
 {
 	const struct kp_chat *c = b->o->chat;
 	bool one = c->one_call || c->tool_choice == KP_TOOL_CHOICE_NAMED || !form->between;
@@ -323,7 +323,7 @@ static void put_calls(struct builder *b, const struct kp_form *form)
 }
 
 /* Text, in which calls may stand. */
-static void put_text_and_calls(struct builder *b, const struct kp_form *form)
+static void put_text_and_calls(struct builder *b, const struct kp_call_form *form)
 {
 	static const char *const channels[] = { "<|start|>", "<|channel|>", "<|message|>" };
 	const struct kp_grammar *g = b->o->tools;
@@ -491,7 +491,7 @@ static int check_names(const struct kp_constrain_opts *o, struct kp_err *err)
 }
 
 /* Without tools there is nothing of them; with them, whatever is not plain `auto` says something. */
-static int wants(const struct kp_constrain_opts *o, const struct kp_form *form, enum want *ret,
+static int wants(const struct kp_constrain_opts *o, const struct kp_call_form *form, enum want *ret,
 	struct kp_err *err)
 {
 	const struct kp_chat *c = o->chat;
@@ -520,7 +520,7 @@ static int wants(const struct kp_constrain_opts *o, const struct kp_form *form, 
 	return *ret > WANT_FORMAT ? check_names(o, err) : 0;
 }
 
-static int put_answer(struct builder *b, enum want want, const struct kp_form *form,
+static int put_answer(struct builder *b, enum want want, const struct kp_call_form *form,
 	struct kp_arena *a, struct kp_err *err)
 {
 	bool channels = b->o->tools && b->o->tools->body == KP_BODY_CHANNELS;
@@ -556,7 +556,7 @@ static int put_answer(struct builder *b, enum want want, const struct kp_form *f
 int kp_constrain(const struct kp_constrain_opts *o, struct kp_arena *a, struct kp_constraint *ret,
 	const struct kp_grammar **ret_reads, struct kp_err *err)
 {
-	const struct kp_form *form = kp_form_of(o->tools, o->controls, o->n_controls);
+	const struct kp_call_form *form = kp_form_of(o->tools, o->controls, o->n_controls);
 	enum want want;
 	KP_AUTO(buf) struct kp_buf text;
 	struct builder b = { .o = o, .out = &text, .first = true };

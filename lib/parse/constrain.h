@@ -26,6 +26,6 @@ int kp_constrain(const struct kp_constrain_opts *o, struct kp_arena *a, struct k
 	const struct kp_grammar **ret_reads, struct kp_err *err) KP_MUST_USE;
 
 /* The form that calls of the grammar get in this vocabulary, or NULL. */
-const struct kp_form *kp_form_of(const struct kp_grammar *g, const kp_str *controls, size_t n);
+const struct kp_call_form *kp_form_of(const struct kp_grammar *g, const kp_str *controls, size_t n);
 
 #endif

@@ -43,7 +43,7 @@ enum kp_in_thought {
 
 /* How a constraint makes the family's calls, in the words of its template. In head and tail \1 stands for the name, \2 for a number, \3 for nine letters
    and digits, \4 for a line end that may be there. */
-struct kp_form {
+struct kp_call_form {
 	const char *needs;       /* only with this token in the vocabulary; NULL: always */
 	const char *style;       /* how the arguments are written, in xgrammar's words */
 	const char *begin, *end; /* around all calls; NULL: nothing */
@@ -94,7 +94,7 @@ struct kp_grammar {
 	/* TREE */
 	const char *element; /* stands before each tag */
 	/* The first whose `needs` are met; none: calls of this family cannot be put into a constraint. */
-	struct kp_form forms[KP_FORMS];
+	struct kp_call_form forms[KP_FORMS];
 };
 
 /* How a family writes thoughts. */
