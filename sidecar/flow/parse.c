@@ -56,7 +56,7 @@ void kp_flow_parsers_open(struct kp_flow *f)
 	}
 	struct kp_parse_opts opts = { .lexicon = f->lexicon,
 		.offer = &f->offer,
-		.start = kp_parse_start_of(p->thinking, f->prompts[0].text.s),
+		.start = kp_parse_start_of(p->thinking, &f->prompts[0].text),
 		.one_call = f->turn.chat.one_call,
 		.rng = &f->l->rng,
 		.emit = take };
