@@ -196,8 +196,8 @@ static int take_apart(const struct kp_model *m, const struct kp_vocab *v, kp_str
 			if (id != KP_BPE_NO_ID && is_unused(v, id) && n > 1 &&
 				depth < RESEGMENT_DEPTH) {
 				r = take_apart(m, v, part, o, effort, depth + 1, err);
-			} else {
-				put(o, part, id);
+			} else { /* one character that is unused is unknown */
+				put(o, part, n > 1 ? id : KP_BPE_NO_ID);
 			}
 		}
 	}

@@ -31,7 +31,7 @@ def trained(r, kind):
     m.ParseFromString(out.getvalue())
     if r.random() < 0.4:  # pieces that the model may not give
         for p in r.sample(list(m.pieces), 40):
-            if p.type == TYPES.NORMAL and len(p.piece) > 1:
+            if p.type == TYPES.NORMAL:
                 p.type = TYPES.UNUSED
     if r.random() < 0.3:  # scores that tie
         for p in m.pieces:
