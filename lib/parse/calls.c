@@ -126,12 +126,19 @@ void kp_call_end(struct kp_parser *p)
 
 /* --- the section -------------------------------------------------------------------------------- */
 
+/* Not copied: markers alone, one behind the other, may be many. */
+static void swap(struct kp_buf *a, struct kp_buf *b)
+{
+	struct kp_buf was = *a;
+	*a = *b;
+	*b = was;
+}
+
 void kp_calls_open(struct kp_parser *p, kp_str text, bool bare)
 {
-	kp_buf_reset(&p->raw);
-	kp_buf_add(&p->raw, kp_buf_str(&p->space));
-	kp_buf_add(&p->raw, text);
+	swap(&p->raw, &p->space);
 	kp_buf_reset(&p->space);
+	kp_buf_add(&p->raw, text);
 	p->is_bare = bare;
 	p->in_section = !bare;
 	p->confirmed = false;
@@ -497,8 +504,7 @@ void kp_calls_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 		size_t before = p->n_calls_before;
 		if (p->n_calls ==
 			before) { /* twice, and no call yet: the first one is shown if none comes */
-			kp_buf_reset(&p->space);
-			kp_buf_add(&p->space, kp_buf_str(&p->raw));
+			swap(&p->space, &p->raw);
 		}
 		kp_calls_open(p, text, false);
 		p->n_calls_before = before;

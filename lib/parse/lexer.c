@@ -389,12 +389,14 @@ void kp_lex_settle(struct kp_parser *p, bool at_end)
 	}
 }
 
+/* What is searched for the next marker is not more than twice what was taken before: a piece that is taken byte by byte costs no search of all of it for each. */
 void kp_lex_push(struct kp_parser *p, kp_str text, bool control, bool hidden)
 {
+	size_t ahead = KP_MARK_MAX;
 	while (text.n) {
 		const uint64_t *first = p->sets[kp_parser_live(p)].first;
-		size_t n = 0;
-		while (p->n_held == 0 && n < text.n) {
+		size_t n = 0, end = p->n_held ? 0 : KP_MIN(ahead, text.n);
+		while (n < end) {
 			unsigned char c = (unsigned char)text.p[n];
 			if (first[c / 64] >> (c % 64) & 1) {
 				break;
@@ -402,8 +404,9 @@ void kp_lex_push(struct kp_parser *p, kp_str text, bool control, bool hidden)
 			n++;
 		}
 		if (n) {
-			text = kp_str_skip(
-				text, kp_parser_data(p, kp_str_sub(text, 0, n), control && hidden));
+			size_t taken = kp_parser_data(p, kp_str_sub(text, 0, n), control && hidden);
+			ahead = KP_MAX(2 * taken, (size_t)KP_MARK_MAX);
+			text = kp_str_skip(text, taken);
 			continue;
 		}
 		uint64_t bit = UINT64_C(1) << p->n_held;

@@ -2,11 +2,12 @@
 
 import functools
 import json
+import subprocess
 import urllib.request
 
 import openai
 import pytest
-from programs import Gateway, engine, manifest
+from programs import BUILD, PATIENCE, Gateway, engine, manifest
 from scripts import Scripted
 from wire import call, stream
 
@@ -152,3 +153,21 @@ def test_rp13_what_thoughts_are_called_is_the_gateways_choice(start, script):
     with stream(gateway.port, "/v1/chat/completions", body) as chunks:
         deltas = [c["choices"][0]["delta"] for c in chunks if c["choices"]]
     assert "".join(d.get("reasoning", "") for d in deltas) == "Two calls: stop here?" and not any("reasoning_content" in d for d in deltas)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name":"f","arguments":{}}</tool_call>' * 15_000,
+        '<tool_call>{"name":"f","arguments":{"a":["' + '","' * 300_000,
+        '<tool_call>{"name":"' + "n" * 900_000,
+        "<tool_call>" * 80_000,
+    ],
+    ids=["calls", "strings", "name", "markers"],
+)
+def test_a_megabyte_in_one_piece_takes_no_longer_than_in_many(text):
+    """It took minutes: for each step all that was still to come was searched for markers."""
+    ask = {"parser": "hermes", "text": text, "tools": [{"type": "function", "function": {"name": "f"}}]}
+    run = subprocess.run([BUILD / "bin/kubectl-kelpie", "parse", "-o", "json"], input=json.dumps(ask).encode(), capture_output=True, timeout=PATIENCE, check=True)
+    answer = json.loads(run.stdout)
+    assert len(answer["tool_calls"]) == text.count('"arguments"') or answer["content"] == text
