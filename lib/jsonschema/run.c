@@ -122,6 +122,9 @@ static void put_pointer(const struct kp_jsonschema_run *r, uint32_t frame, char 
 	kp_buf_init(&b, r->limits.max_bytes + 4096);
 	for (uint32_t i = 0; i < frame && i < r->n_frames; i++) {
 		const struct kp_js_frame *f = r->frames[i];
+		if ((f->type != KP_JSON_ARRAY && f->type != KP_JSON_OBJECT) || !f->n) {
+			break; /* the text ends in it */
+		}
 		kp_buf_addc(&b, '/');
 		if (f->type == KP_JSON_ARRAY) {
 			kp_buf_u64(&b, f->n ? f->n - 1 : 0);
