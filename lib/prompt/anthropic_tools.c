@@ -16,7 +16,8 @@ static int take_tool(
 	const struct kp_jv *type = kp_jv_get(tool, KP_S("type")),
 			   *name = kp_jv_get(tool, KP_S("name")),
 			   *description = kp_jv_get(tool, KP_S("description")),
-			   *schema = kp_jv_get(tool, KP_S("input_schema"));
+			   *schema = kp_jv_get(tool, KP_S("input_schema")),
+			   *strict = kp_jv_get(tool, KP_S("strict"));
 	struct kp_jv function;
 	if (tool->type != KP_JSON_OBJECT) {
 		return bad(m->err, NULL, "expected an object", i, "");
@@ -37,12 +38,19 @@ static int take_tool(
 		return bad(m->err, NULL, schema ? "expected an object" : "missing", i,
 			".input_schema");
 	}
-	struct kp_jmember f[3] = { { KP_S("name"), *name } };
+	if (kp_anthropic_given(strict) && strict->type != KP_JSON_TRUE &&
+		strict->type != KP_JSON_FALSE) {
+		return bad(m->err, NULL, "expected a boolean", i, ".strict");
+	}
+	struct kp_jmember f[4] = { { KP_S("name"), *name } };
 	uint32_t n = 1;
 	if (kp_anthropic_given(description)) {
 		f[n++] = (struct kp_jmember){ KP_S("description"), *description };
 	}
 	f[n++] = (struct kp_jmember){ KP_S("parameters"), *schema };
+	if (kp_jv_is(strict, KP_JSON_TRUE)) {
+		f[n++] = (struct kp_jmember){ KP_S("strict"), *strict };
+	}
 	if (kp_anthropic_object(m, f, n, &function)) {
 		return -1;
 	}
