@@ -19,13 +19,14 @@ struct kp_sim_model kp_sim_model_of(const struct kp_sim_opts *o, const struct kp
 	return (struct kp_sim_model){ .vocab = o->vocab,
 		.tokens = o->tokens,
 		.n_tokens = o->n_tokens,
+		.from = (size_t)o->seed_step * r->seed,
 		.key = mix(prompt ^ r->seed) };
 }
 
 uint32_t kp_sim_token(const struct kp_sim_model *m, uint32_t choice, uint32_t position)
 {
 	if (m->n_tokens) {
-		return m->tokens[(position + (size_t)choice) % m->n_tokens];
+		return m->tokens[(m->from + position + choice) % m->n_tokens];
 	}
 	return (uint32_t)(mix(m->key ^ (uint64_t)choice << 32 ^ position) % m->vocab);
 }

@@ -15,6 +15,7 @@ enum opt {
 	OPT_VOCAB,
 	OPT_MAX_CONTEXT,
 	OPT_TOKENS,
+	OPT_SEED_STEP,
 	OPT_STOP_AFTER,
 	OPT_CACHED,
 	OPT_MODEL,
@@ -46,6 +47,8 @@ static const struct kp_option table[] = {
 	{ "max-context", OPT_MAX_CONTEXT, "N", "prompt and output tokens together (131072)" },
 	{ "tokens", OPT_TOKENS, "FILE",
 		"ids to answer with, in a circle, separated by white space, instead of hashed ones" },
+	{ "seed-step", OPT_SEED_STEP, "N",
+		"a request with seed S begins N * S ids further in that file (0)" },
 	{ "stop-after", OPT_STOP_AFTER, "N",
 		"the N-th token is the end-of-sequence token (never)" },
 	{ "cached", OPT_CACHED, "N", "cached_tokens to report (0)" },
@@ -168,6 +171,8 @@ static int apply(void *ctx, const struct kp_option *opt, const char *z, struct k
 		return kp_option_u32(opt, z, 0, INT32_MAX, &o->max_context, err);
 	case OPT_TOKENS:
 		return read_tokens(z, o, err);
+	case OPT_SEED_STEP:
+		return kp_option_u32(opt, z, 0, INT32_MAX, &o->seed_step, err);
 	case OPT_STOP_AFTER:
 		return kp_option_u32(opt, z, 0, INT32_MAX, &o->stop_after, err);
 	case OPT_CACHED:

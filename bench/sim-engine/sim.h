@@ -83,6 +83,7 @@ struct kp_sim_opts {
 	uint32_t bos;
 	uint32_t *tokens; /* --tokens: cycled through */
 	size_t n_tokens;
+	uint32_t seed_step;
 	const char *tokenizer_zip;
 	const char *tokenizer_files[16];
 	size_t n_tokenizer_files;
@@ -100,8 +101,8 @@ int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err
 struct kp_sim_model {
 	uint32_t vocab;
 	const uint32_t *tokens;
-	size_t n_tokens;
-	uint64_t key; /* of prompt and seed */
+	size_t n_tokens, from; /* from: where the request begins in them */
+	uint64_t key;          /* of prompt and seed */
 };
 /* What stands at a position of a choice. Never one of the end tokens, except where `stop_after` puts it. */
 uint32_t kp_sim_token(const struct kp_sim_model *m, uint32_t choice, uint32_t position);
