@@ -71,6 +71,7 @@ static void write_engine(struct kp_buf *b, const struct kp_program_engine *e)
 	add_uint(b, 9, e->text_policy);
 	add_str(b, 10, e->tool_parser);
 	add_str(b, 11, e->reasoning_parser);
+	add_uint(b, 12, e->validation);
 }
 static void write_endpoint(struct kp_buf *b, const struct kp_program_engine *e, size_t index)
 {
@@ -371,6 +372,12 @@ static int read_engine(struct reader *r, const struct kp_item *i)
 		return refuse(r, i, KP_UNIMPLEMENTED, "an unknown policy for the text of clients");
 	}
 	e->text_policy = (enum kp_program_text_policy)m->text_policy;
+	if (m->output_validation < 0 ||
+		m->output_validation >
+			KELPIE__CONTROL__V1__OUTPUT_VALIDATION__OUTPUT_VALIDATION_FAIL) {
+		return refuse(r, i, KP_UNIMPLEMENTED, "an unknown validation of its answers");
+	}
+	e->validation = (enum kp_output_validation)m->output_validation;
 	if (e->chat_template.n > NAME_BYTES) {
 		return invalid(r, i, "the name of its chat template is too long");
 	}

@@ -72,6 +72,22 @@ static enum kp_program_text_policy text_policy(enum kp_inference_engine_tokenize
 								      : KP_TEXT_MARKERS;
 }
 
+static enum kp_output_validation validation(enum kp_inference_engine_output_validation v)
+{
+	switch (v) {
+	case KP_INFERENCE_ENGINE_OUTPUT_VALIDATION_OFF:
+		return KP_VALIDATION_OFF;
+	case KP_INFERENCE_ENGINE_OUTPUT_VALIDATION_RETRY:
+		return KP_VALIDATION_RETRY;
+	case KP_INFERENCE_ENGINE_OUTPUT_VALIDATION_FAIL:
+		return KP_VALIDATION_FAIL;
+	case KP_INFERENCE_ENGINE_OUTPUT_VALIDATION_MARK:
+	case KP_INFERENCE_ENGINE_OUTPUT_VALIDATION_UNSET:
+		break;
+	}
+	return KP_VALIDATION_MARK;
+}
+
 static int add_engine(struct builder *b, const struct kp_object *o, struct kp_err *err)
 {
 	struct kp_arena *a = b->p->arena;
@@ -101,6 +117,7 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	e->chat_template = kp_str_c(template_names[s->tokenizer.chat_template]);
 	e->in_pods = s->has_template || s->workload_ref;
 	e->text_policy = text_policy(s->tokenizer.text_policy);
+	e->validation = validation(s->output.validation);
 	if (s->parsers) {
 		e->tool_parser = s->parsers->tool;
 		e->reasoning_parser = s->parsers->reasoning;

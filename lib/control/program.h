@@ -33,6 +33,13 @@ struct kp_program_endpoint {
 };
 /* By the numbers of token/tokenizer.h's kp_text_policy. */
 enum kp_program_text_policy { KP_TEXT_MARKERS = 0, KP_TEXT_PLAIN, KP_TEXT_TRUSTED };
+/* What becomes of an answer that breaks its schema. */
+enum kp_output_validation {
+	KP_VALIDATION_MARK = 0,
+	KP_VALIDATION_OFF,
+	KP_VALIDATION_RETRY,
+	KP_VALIDATION_FAIL
+};
 struct kp_program_engine {
 	kp_str name; /* "default/demo" */
 	kp_str pool; /* "default/demo" */
@@ -45,6 +52,7 @@ struct kp_program_engine {
 	kp_str chat_template; /* "": by the model table; "Own", "harmony" */
 	enum kp_program_text_policy text_policy;
 	kp_str tool_parser, reasoning_parser; /* names, "none"; "": by the chat template */
+	enum kp_output_validation validation;
 	bool in_pods; /* its endpoints are pods, to be found. Not part of a program */
 	const struct kp_program_endpoint *endpoints; /* in the manifest's order */
 	size_t n_endpoints;

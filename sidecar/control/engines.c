@@ -510,6 +510,7 @@ static void apply_engine(struct kp_engines *es, const struct kp_program_engine *
 		kp_vec_push(&es->engines, e);
 	}
 	e->keep = true;
+	e->validation = want->validation;
 	kp_mem_free(e->pool);
 	kp_mem_free(e->model);
 	e->pool = kp_str_z(want->pool);
@@ -588,7 +589,7 @@ void kp_engines_set_peer_tls(struct kp_engines *es, const struct kp_peer_tls *tl
 
 /* --- what the loops and people see --- */
 
-/* A revision made before in this snapshot for the same pool and model, with the same text stack. */
+/* A revision made before in this snapshot for the same pool and model, with the same text stack and settings. */
 static struct kp_model_revision *same_revision(const struct kp_engines *es, size_t upto,
 	const struct engine *e, struct kp_model_revision *const *made)
 {
@@ -597,7 +598,8 @@ static struct kp_model_revision *same_revision(const struct kp_engines *es, size
 		bool same_text =
 			e->text ? other->text && other->text->fingerprint == e->text->fingerprint
 				: !other->text;
-		if (same_text && kp_str_eq(kp_str_c(other->pool), kp_str_c(e->pool)) &&
+		if (same_text && other->validation == e->validation &&
+			kp_str_eq(kp_str_c(other->pool), kp_str_c(e->pool)) &&
 			kp_str_eq(kp_str_c(other->model), kp_str_c(e->model))) {
 			return made[i];
 		}
@@ -657,6 +659,7 @@ struct kp_snapshot *kp_engines_snapshot(
 		if (!r) {
 			r = kp_snapshot_revision(s, e->name);
 			r->text = e->text ? kp_text_stack_ref(e->text) : NULL;
+			r->validation = e->validation;
 			r->why_not = e->text ? NULL : kp_xstrdup(e->why);
 		}
 		made[i] = r;

@@ -44,6 +44,7 @@ struct engine {
 	char *chat_template;              /* as in the manifest, "": by the model table */
 	enum kp_program_text_policy text_policy;
 	char *tool_parser, *reasoning_parser; /* as in the manifest, "": by the chat template */
+	enum kp_output_validation validation;
 	KP_VEC(char *)
 	aliases;
 	KP_VEC(struct endpoint *)

@@ -8,11 +8,12 @@
 #include "sidecar/control/facts.h"
 #include "prompt/text_stack.h"
 
-/* Engines of one pool that serve one model with one text stack: any of their endpoints may take a
+/* Engines of one pool that serve one model with one text stack and the same settings: any of their endpoints may take a
  * prompt. */
 struct kp_model_revision {
 	struct kp_text_stack *text; /* NULL: not loaded yet */
 	char *engine;               /* "default/demo", the first of them */
+	enum kp_output_validation validation;
 	char *why_not; /* while text is NULL: what is being waited for, or what failed */
 	uint32_t max_context, vocab_size; /* 0: not known */
 	struct kp_endpoint **endpoints;
