@@ -106,6 +106,24 @@ void kp_metrics_first_token(struct kp_gateway *g, const struct kp_flow *f)
 		(double)(f->first_ns - f->turn.start_ns) / 1e9);
 }
 
+void kp_metrics_validation(struct kp_gateway *g, const struct kp_model *model,
+	enum kp_output_result result, bool again)
+{
+	static const char *const results[] = { [KP_OUTPUT_VALID] = "valid",
+		[KP_OUTPUT_INVALID] = "invalid",
+		[KP_OUTPUT_TRUNCATED] = "truncated",
+		[KP_OUTPUT_UNCHECKED] = "unchecked" };
+	if (result == KP_OUTPUT_NONE) {
+		return;
+	}
+	const struct kp_label labels[] = { { "model", kp_str_c(model->name) },
+		{ "result", kp_str_c(again ? "retried" : results[result]) } };
+	kp_counter_add(
+		kp_metrics_counter(g->metrics, "kelpie_output_validation_total",
+			"Outputs that were checked against a schema of their request.", labels, 2),
+		1);
+}
+
 static void set_counter(struct kp_gateway *g, const char *name, const char *help,
 	const struct kp_label *label, uint64_t v)
 {

@@ -38,6 +38,23 @@ struct kp_usage {
 	uint32_t prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens;
 };
 
+/* How an output fits the schemas of its request. */
+enum kp_output_result {
+	KP_OUTPUT_NONE = 0, /* it has none */
+	KP_OUTPUT_VALID,
+	KP_OUTPUT_INVALID,
+	KP_OUTPUT_TRUNCATED, /* cut before its end, and fitting up to there */
+	KP_OUTPUT_UNCHECKED, /* a budget of the validator was used up */
+};
+struct kp_output_fault {
+	enum kp_output_result result; /* INVALID and what follows it */
+	int32_t call;                 /* of its arguments: which call; -1: of the text */
+	uint64_t offset;   /* bytes of the text or arguments up to where it was certain */
+	char pointer[240]; /* of the value, RFC 6901 */
+	char keyword[240]; /* of the schema that says no; "" where JSON itself is broken */
+	char message[240];
+};
+
 struct kp_event {
 	enum kp_event_kind kind;
 	uint32_t choice;
@@ -67,6 +84,7 @@ struct kp_event {
 			kp_str stop_text; /* the client's stop string that matched, p NULL: none */
 			bool has_stop_id;
 			kp_id stop_id;
+			const struct kp_output_fault *fault; /* NULL: none */
 		} finish;
 		const struct kp_err *error;
 	};

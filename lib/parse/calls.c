@@ -160,7 +160,6 @@ void kp_calls_next(struct kp_parser *p)
 	kp_buf_reset(&p->name);
 	kp_buf_reset(&p->id);
 	kp_buf_reset(&p->word);
-	p->body = p->g->body; /* the call before it may have been an object */
 	p->mode = KP_M_NAME;
 }
 
@@ -524,9 +523,11 @@ void kp_calls_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 
 void kp_calls_finish(struct kp_parser *p, bool truncated)
 {
-	if (!p->confirmed && p->mode == KP_M_NAME && !truncated && p->g->value_open &&
-		kp_tool_offer_find(p->offer, head_name(p, kp_buf_str(&p->word)))) {
-		name_done(p); /* a tag family's call without arguments whose end is missing */
+	if (!p->confirmed) {
+		if (p->mode == KP_M_NAME && !truncated && p->g->value_open && p->word.n) {
+			name_done(
+				p); /* a tag family's call without arguments whose end is missing */
+		}
 	}
 	if (p->confirmed) {
 		if (is_tags(p)) {

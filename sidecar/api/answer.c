@@ -94,6 +94,35 @@ void kp_put_finish(struct kp_buf *out, const struct kp_event *finish)
 		kp_buf_lit(out, ",\"stop_reason\":");
 		kp_buf_u64(out, finish->finish.stop_id);
 	}
+	if (finish->finish.fault) {
+		kp_buf_addc(out, ',');
+		kp_put_fault(out, finish->finish.fault);
+	}
+}
+
+void kp_put_fault(struct kp_buf *out, const struct kp_output_fault *f)
+{
+	static const char *const results[] = { [KP_OUTPUT_INVALID] = "invalid",
+		[KP_OUTPUT_TRUNCATED] = "truncated",
+		[KP_OUTPUT_UNCHECKED] = "unchecked" };
+	kp_buf_printf(out, "\"kelpie\":{\"validation\":{\"valid\":false,\"reason\":\"%s\"",
+		results[f->result]);
+	if (f->call >= 0) {
+		kp_buf_printf(out, ",\"tool_call\":%d", f->call);
+	}
+	if (f->result != KP_OUTPUT_UNCHECKED) {
+		kp_buf_lit(out, ",\"at\":");
+		kp_json_w_str(out, kp_str_c(f->pointer));
+		kp_buf_lit(out, ",\"offset\":");
+		kp_buf_u64(out, f->offset);
+	}
+	if (f->keyword[0]) {
+		kp_buf_lit(out, ",\"keyword\":");
+		kp_json_w_str(out, kp_str_c(f->keyword));
+	}
+	kp_buf_lit(out, ",\"message\":");
+	kp_json_w_str(out, kp_str_c(f->message));
+	kp_buf_lit(out, "}}");
 }
 
 void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err)

@@ -235,7 +235,7 @@ static void streamed_close(void *state)
 }
 
 const struct kp_encoder kp_chat_streamed = { "text/event-stream", true, streamed_open,
-	streamed_event, streamed_end, streamed_close, ": keep-alive\n\n" };
+	streamed_event, streamed_end, streamed_close, ": keep-alive\n\n", NULL };
 
 /* --- whole --- */
 
@@ -249,7 +249,7 @@ static void *whole_open(const struct kp_turn *turn, size_t n_choices, struct kp_
 		kp_message_init(&s->choices[i].message, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].logprobs, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].ids, MAX_ANSWER);
-		kp_buf_init(&s->choices[i].finish, 8192);
+		kp_buf_init(&s->choices[i].finish, 16384);
 	}
 	return s;
 }
@@ -299,6 +299,21 @@ static void whole_end(void *state, struct kp_buf *out)
 	kp_buf_addc(out, '}');
 }
 
+static void whole_forget(void *state, uint32_t choice)
+{
+	struct state *s = state;
+	struct choice *c = &s->choices[choice];
+	kp_message_fini(&c->message);
+	kp_message_init(&c->message, MAX_ANSWER);
+	kp_buf_reset(&c->logprobs);
+	kp_buf_reset(&c->ids);
+	kp_buf_reset(&c->finish);
+	if (choice == 0) { /* it tells of the prompt */
+		kp_buf_reset(&s->prompt);
+		s->has_prompt = false;
+	}
+}
+
 static void whole_close(void *state)
 {
 	struct state *s = state;
@@ -312,4 +327,4 @@ static void whole_close(void *state)
 }
 
 const struct kp_encoder kp_chat_whole = { "application/json", false, whole_open, whole_event,
-	whole_end, whole_close, NULL };
+	whole_end, whole_close, NULL, whole_forget };

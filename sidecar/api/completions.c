@@ -65,7 +65,7 @@ static void *open_state(
 	s->n_choices = n_choices;
 	for (size_t i = 0; i < n_choices; i++) {
 		kp_buf_init(&s->choices[i].text, MAX_ANSWER);
-		kp_buf_init(&s->choices[i].finish, 8192);
+		kp_buf_init(&s->choices[i].finish, 16384);
 		kp_buf_init(&s->choices[i].ids, MAX_ANSWER);
 		kp_buf_init(&s->choices[i].prompt, MAX_ANSWER);
 		lists_init(&s->choices[i].logprobs);
@@ -257,7 +257,7 @@ static void streamed_end(void *state, struct kp_buf *out)
 }
 
 const struct kp_encoder kp_completions_streamed = { "text/event-stream", true, streamed_open,
-	streamed_event, streamed_end, close_state, ": keep-alive\n\n" };
+	streamed_event, streamed_end, close_state, ": keep-alive\n\n", NULL };
 
 /* --- whole --- */
 
@@ -302,5 +302,15 @@ static void whole_end(void *state, struct kp_buf *out)
 	kp_buf_addc(out, '}');
 }
 
+static void whole_forget(void *state, uint32_t choice)
+{
+	struct choice *c = &((struct state *)state)->choices[choice];
+	kp_buf_reset(&c->text);
+	kp_buf_reset(&c->finish);
+	kp_buf_reset(&c->ids);
+	kp_buf_reset(&c->prompt);
+	lists_reset(&c->logprobs);
+}
+
 const struct kp_encoder kp_completions_whole = { "application/json", false, whole_open, whole_event,
-	whole_end, close_state, NULL };
+	whole_end, close_state, NULL, whole_forget };

@@ -14,8 +14,10 @@ void kp_put_usage(struct kp_buf *out, const struct kp_usage *u);
 /* A log-probability: -inf, which JSON cannot say, is -9999.0 as in vLLM. */
 void kp_put_logprob(struct kp_buf *out, float v);
 /* "stop" or another of OpenAI's names, in quotes, and ,"stop_reason":.. when a stop string or id of
-   the client's matched. */
+   the client's matched; then kp_put_fault's member, if there is a fault. */
 void kp_put_finish(struct kp_buf *out, const struct kp_event *finish);
+/* "kelpie":{"validation":{..}}, nothing before or after it: how an output breaks its schema. */
+void kp_put_fault(struct kp_buf *out, const struct kp_output_fault *fault);
 /* Ids, commas between; after what is there already. */
 void kp_put_ids(struct kp_buf *out, const kp_id *ids, size_t n);
 /* A PROMPT_LOGPROBS event as vLLM has it: a list with null, or {"ID": {"logprob", "decoded_token"}, ..} for each position. */

@@ -17,6 +17,7 @@ struct state {
 	struct kp_usage usage;
 	const char *stop_reason;
 	kp_str stop_sequence;
+	struct kp_output_fault fault; /* result NONE: none */
 	/* Of an answer that is not streamed. */
 	struct kp_buf content; /* blocks, commas between */
 	struct kp_buf input;   /* of the open tool_use */
@@ -92,6 +93,14 @@ static void put_stop(struct kp_buf *out, const struct state *s)
 		kp_json_w_str(out, s->stop_sequence);
 	} else {
 		kp_buf_lit(out, "null");
+	}
+}
+
+static void put_fault_of(struct kp_buf *out, const struct state *s)
+{
+	if (s->fault.result) {
+		kp_buf_addc(out, ',');
+		kp_put_fault(out, &s->fault);
 	}
 }
 
@@ -246,6 +255,9 @@ static void take_finish(struct state *s, const struct kp_event *ev)
 {
 	struct kp_err err;
 	kp_str text = KP_STR_NULL;
+	if (ev->finish.fault) {
+		s->fault = *ev->finish.fault;
+	}
 	if (ev->finish.stop_text.p) {
 		s->stop_reason = "stop_sequence";
 		if (kp_arena_dup(s->turn->arena, ev->finish.stop_text, &text, &err) == 0) {
@@ -318,6 +330,7 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		put_stop(out, s);
 		kp_buf_lit(out, "},\"usage\":");
 		put_usage(out, &ev->usage);
+		put_fault_of(out, s);
 		end_event(out);
 	} else if (ev->kind == KP_EV_ERROR) {
 		kp_buf_lit(out, "event: error\ndata: ");
@@ -336,7 +349,8 @@ static void streamed_end(void *state, struct kp_buf *out)
 }
 
 const struct kp_encoder kp_messages_streamed = { "text/event-stream", true, streamed_open,
-	streamed_event, streamed_end, close_state, "event: ping\ndata: {\"type\":\"ping\"}\n\n" };
+	streamed_event, streamed_end, close_state, "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+	NULL };
 
 /* --- whole --- */
 
@@ -366,9 +380,23 @@ static void whole_end(void *state, struct kp_buf *out)
 	put_stop(out, s);
 	kp_buf_lit(out, ",\"usage\":");
 	put_usage(out, &s->usage);
+	put_fault_of(out, s);
 	kp_buf_addc(out, '}');
 	out->failed |= s->content.failed;
 }
 
+static void whole_forget(void *state, uint32_t choice)
+{
+	struct state *s = state;
+	(void)choice; /* there is one */
+	s->open = NO_BLOCK;
+	s->n_blocks = 0;
+	s->stop_reason = "end_turn";
+	s->stop_sequence = KP_STR_NULL;
+	kp_buf_reset(&s->held);
+	kp_buf_reset(&s->content);
+	kp_buf_reset(&s->input);
+}
+
 const struct kp_encoder kp_messages_whole = { "application/json", false, whole_open, whole_event,
-	whole_end, close_state, NULL };
+	whole_end, close_state, NULL, whole_forget };

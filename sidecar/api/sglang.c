@@ -329,6 +329,10 @@ static void take(struct state *s, const struct kp_event *ev)
 		break;
 	case KP_EV_FINISH:
 		take_finish(c, ev);
+		if (ev->finish.fault) {
+			kp_buf_addc(&c->finish, ',');
+			kp_put_fault(&c->finish, ev->finish.fault);
+		}
 		break;
 	default:
 		break;
@@ -411,14 +415,25 @@ static void whole_end(void *state, struct kp_buf *out)
 	kp_buf_addz(out, is_list ? "]" : "");
 }
 
+static void whole_forget(void *state, uint32_t choice)
+{
+	struct choice *c = &((struct state *)state)->choices[choice];
+	struct kp_buf *all[] = { &c->text, &c->ids, &c->finish, &c->output.tokens, &c->output.tops,
+		&c->input.tokens, &c->input.tops };
+	for (size_t k = 0; k < KP_LEN(all); k++) {
+		kp_buf_reset(all[k]);
+	}
+	c->n_ids = 0;
+}
+
 static const struct kp_encoder streamed = { "text/event-stream", true, open_state, streamed_event,
-	streamed_end, close_state, ": keep-alive\n\n" };
+	streamed_end, close_state, ": keep-alive\n\n", NULL };
 static const struct kp_encoder whole = { "application/json", false, open_state, whole_event,
-	whole_end, close_state, NULL };
+	whole_end, close_state, NULL, whole_forget };
 static const struct kp_stage stages[] = { { "read", kp_stage_read },
 	{ "resolve", kp_stage_resolve_only }, { "prompt", kp_stage_prompt },
-	{ "constrain", kp_stage_constrain }, { "fit", kp_stage_fit }, { "start", kp_stage_start },
-	{ NULL, NULL } };
+	{ "constrain", kp_stage_constrain }, { "validate", kp_stage_validate },
+	{ "fit", kp_stage_fit }, { "start", kp_stage_start }, { NULL, NULL } };
 static const struct kp_flow_api api = { "generate", "gen-", KP_TURN_COMPLETION, read_generate,
 	stages, &streamed, &whole, KP_DIALECT_OPENAI };
 

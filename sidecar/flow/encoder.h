@@ -19,6 +19,8 @@ struct kp_encoder {
 	void (*end)(void *state, struct kp_buf *out);
 	void (*close)(void *state); /* frees what is not in the arena */
 	const char *keepalive;      /* what may be sent while the engine is silent; NULL: nothing */
+	/* Forgets what it collected of a choice, whose events begin anew. NULL: it cannot (streamed). */
+	void (*forget)(void *state, uint32_t choice);
 };
 
 #endif

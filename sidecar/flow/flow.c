@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "obs/log.h"
+#include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 
 const struct kp_stage kp_generate_stages[] = {
@@ -15,6 +16,7 @@ const struct kp_stage kp_generate_stages[] = {
 		kp_stage_resolve },    /* model -> pool -> revision: template, tokenizer, engines */
 	{ "prompt", kp_stage_prompt }, /* render, tokenize */
 	{ "constrain", kp_stage_constrain }, /* what the output has to look like */
+	{ "validate", kp_stage_validate },   /* and what it is checked against */
 	{ "fit", kp_stage_fit },             /* context length, id range, stop strings */
 	{ "start", kp_stage_start }, /* pick an endpoint, start the choices; then output.c */
 	{ NULL, NULL },
@@ -121,7 +123,9 @@ static void destroy(struct kp_flow *f)
 	for (size_t i = 0; i < f->n_choices; i++) {
 		kp_stop_fini(&f->choices[i].stop);
 		kp_parser_destroy(f->choices[i].parser);
+		kp_output_check_destroy(f->choices[i].check);
 	}
+	kp_output_schemas_destroy(f->schemas);
 	if (f->encoder_state) {
 		f->encoder->close(f->encoder_state);
 	}
@@ -214,7 +218,7 @@ void kp_flow_fail(struct kp_flow *f, const struct kp_err *err)
 	f->is_over = true;
 	stop_all(f);
 	kp_flow_ended(f, kp_error_status(f->api->dialect, err->code));
-	if (kp_code_http(err->code) >= 500) {
+	if (kp_code_http(err->code) >= 500 && err->reason != kp_invalid_output) {
 		static _Thread_local struct kp_log_limit limit;
 		uint64_t suppressed;
 		if (kp_log_allow(&limit, kp_loop_now(f->l->loop), KP_NS_PER_S, &suppressed)) {

@@ -29,6 +29,8 @@ enum {
 };
 
 struct kp_flow;
+struct kp_output_check;
+struct kp_output_schemas;
 
 /* A stage answers next, wait (kp_flow_resume comes later) or fail. */
 enum kp_step { KP_STEP_NEXT = 0, KP_STEP_WAIT, KP_STEP_FAIL };
@@ -79,8 +81,10 @@ struct kp_choice {
 	struct kp_parser *parser; /* NULL: all is text */
 	bool has_shown;           /* flow/parse.c */
 	uint32_t n_tokens;
-	uint32_t n_chars; /* of visible text, for text_offset */
+	uint32_t n_chars;              /* of visible text, for text_offset */
+	struct kp_output_check *check; /* NULL: nothing to check, or no event yet */
 	bool is_open, is_done;
+	bool is_again, was_again; /* it is to be made once more, it was (judge.c) */
 };
 
 struct kp_flow {
@@ -99,6 +103,7 @@ struct kp_flow {
 	struct kp_tool_offer offer; /* of the choices' parsers */
 	const struct kp_lexicon
 		*lexicon; /* theirs: the model's, or that of the constraint's calls */
+	struct kp_output_schemas *schemas; /* that outputs are checked against; NULL: none */
 	struct kp_flow_prompt *prompts;
 	size_t n_prompts;
 	struct kp_choice *choices; /* those of prompt 0 first */
@@ -139,6 +144,9 @@ void kp_flow_reply(struct kp_flow *f, kp_str json);
 void kp_flow_writable(struct kp_flow *f);
 void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why);
 
+/* err->reason of an output that breaks its schema: not logged, for the message tells of the output. */
+extern const char kp_invalid_output[];
+
 /* The stages of a generating API, in this order (flow.c), and those that others share. */
 extern const struct kp_stage kp_generate_stages[];
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
@@ -147,8 +155,9 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
 enum kp_step kp_stage_constrain(struct kp_flow *f, struct kp_err *err);
-enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);   /* context length, ids */
-enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err); /* pick, start */
+enum kp_step kp_stage_validate(struct kp_flow *f, struct kp_err *err); /* judge.c */
+enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);      /* context length, ids */
+enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);    /* pick, start */
 /* Runs fn here, or on a worker when the request is long enough to hold the loop. fn touches only
    the flow's own memory and what is immutable. */
 enum kp_step kp_flow_work(struct kp_flow *f,
@@ -162,6 +171,7 @@ void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev);
 void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
 void kp_flow_flush(struct kp_flow *f);
 void kp_flow_complete(struct kp_flow *f);
+int kp_choice_start(struct kp_choice *c, struct kp_err *err) KP_MUST_USE;
 void kp_choice_stop(struct kp_choice *c); /* cancels its call, if any */
 /* Its engine failed it: cancels the call; tries elsewhere when nothing was sent yet, else ends the turn. */
 void kp_choice_failed(struct kp_choice *c, struct kp_err *err);

@@ -12,9 +12,17 @@
 
 enum { QUEUE_HIGH_WATER = 256 << 10, MAX_ECHO = 64 << 20 };
 
-void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
+static void show(struct kp_flow *f, const struct kp_event *ev)
 {
 	f->encoder->event(f->encoder_state, ev, &f->l->scratch_buf);
+}
+
+void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
+{
+	if (f->schemas && ev->kind != KP_EV_USAGE) {
+		kp_flow_check(&f->choices[ev->choice], ev);
+	}
+	show(f, ev);
 }
 
 /* length -1: as long as it takes (a streamed answer). */
@@ -82,8 +90,9 @@ static bool open_choice(struct kp_choice *c)
 	return true;
 }
 
-static void finish_choice(struct kp_choice *c, const struct kp_engine_delta *d)
+static int finish_choice(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err)
 {
+	struct kp_output_fault fault;
 	struct kp_event ev = { .kind = KP_EV_FINISH, .choice = c->index };
 	ev.finish.reason = d->finish;
 	if (c->stop.matched >= 0) {
@@ -96,7 +105,13 @@ static void finish_choice(struct kp_choice *c, const struct kp_engine_delta *d)
 	ev.finish.tool_calls =
 		c->parser && kp_parser_n_calls(c->parser) && ev.finish.reason == KP_FINISH_STOP;
 	c->is_done = true;
-	kp_flow_emit(c->flow, &ev);
+	if (kp_flow_judge(c, &ev, &fault, err)) {
+		return -1;
+	}
+	if (!c->is_again) {
+		show(c->flow, &ev);
+	}
+	return 0;
 }
 
 /* An event of n positions, each with as many alternatives as were asked for. */
@@ -187,7 +202,7 @@ static int emit_prompt(struct kp_choice *c, const struct kp_engine_delta *d, str
 	if (echo_text(c, &text, err)) {
 		return -1;
 	}
-	kp_flow_emit(c->flow,
+	show(c->flow, /* the model did not write it: nothing to check */
 		&(struct kp_event){
 			.kind = KP_EV_TEXT, .choice = c->index, .text = kp_buf_str(&text) });
 	c->n_chars += (uint32_t)kp_utf8_count(kp_buf_str(&text));
@@ -302,10 +317,11 @@ static int emit_delta(struct kp_choice *c, const struct kp_engine_delta *d, stru
 					.text = kp_buf_str(&text) });
 		c->n_chars += (uint32_t)kp_utf8_count(kp_buf_str(&text));
 	}
-	if (c->stop.matched >= 0 || d->finish != KP_FINISH_NONE) {
-		finish_choice(c, d);
-	}
-	return kp_buf_finish(&text, "text of one engine message", err);
+	bool is_over = c->stop.matched >= 0 || d->finish != KP_FINISH_NONE;
+	return kp_buf_finish(&text, "text of one engine message", err) ||
+			       (is_over && finish_choice(c, d, err))
+		       ? -1
+		       : 0;
 }
 
 static int emit_parsed(struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err)
@@ -313,10 +329,8 @@ static int emit_parsed(struct kp_choice *c, const struct kp_engine_delta *d, str
 	if (kp_flow_parse(c, d, err)) {
 		return -1;
 	}
-	if (c->stop.matched >= 0 || d->finish != KP_FINISH_NONE) {
-		finish_choice(c, d);
-	}
-	return 0;
+	bool is_over = c->stop.matched >= 0 || d->finish != KP_FINISH_NONE;
+	return is_over ? finish_choice(c, d, err) : 0;
 }
 
 void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
@@ -362,7 +376,9 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 
 void kp_choice_over(struct kp_choice *c)
 {
-	if (--c->flow->choices_left == 0) {
+	if (c->is_again) {
+		kp_flow_again(c);
+	} else if (--c->flow->choices_left == 0) {
 		kp_flow_complete(c->flow);
 	}
 }

@@ -11,10 +11,21 @@ int kp_flow_emit_logprobs(struct kp_choice *c, const struct kp_engine_delta *d, 
 void kp_flow_emit_ids(struct kp_choice *c, const kp_id *ids, size_t n);
 bool kp_flow_is_shown(const struct kp_flow *f, kp_id id);
 
-/* parse.c. Parsers for the choices, where the model has any and the request is a chat; c->parser stays NULL otherwise. */
-void kp_flow_parsers_open(struct kp_flow *f);
+/* parse.c. The choice's parser, where the model has any and the request is a chat; c->parser stays NULL otherwise. */
+void kp_flow_parser_open(struct kp_choice *c);
 /* Events of one delta; c->stop.matched says if a stop string ended the choice. */
 int kp_flow_parse(
 	struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err) KP_MUST_USE;
+
+/* Detokenizer, stop strings and parser of a choice that begins. */
+void kp_choice_init(struct kp_choice *c);
+
+/* judge.c. An event on its way to the encoder. */
+void kp_flow_check(struct kp_choice *c, const struct kp_event *ev);
+/* A choice is over with this FINISH event, which is told of the fault, if any (written to *fault). -1: the turn has to fail. c->is_again: the event is not
+   sent, and kp_flow_again comes once the call is over. */
+int kp_flow_judge(struct kp_choice *c, struct kp_event *ev, struct kp_output_fault *fault,
+	struct kp_err *err) KP_MUST_USE;
+void kp_flow_again(struct kp_choice *c);
 
 #endif

@@ -46,25 +46,24 @@ static void take(void *ctx, const struct kp_event *ev)
 	kp_flow_emit(c->flow, ev);
 }
 
-void kp_flow_parsers_open(struct kp_flow *f)
+void kp_flow_parser_open(struct kp_choice *c)
 {
+	const struct kp_flow *f = c->flow;
 	const struct kp_parsers *p = &f->revision->text->parsers;
 	bool calls = f->offer.n && (p->tools || f->lexicon != p->lexicon);
 	bool channels = p->tools && p->tools->body == KP_BODY_CHANNELS;
 	if (f->turn.kind != KP_TURN_CHAT || !(p->thinking || channels || calls)) {
 		return;
 	}
-	struct kp_parse_opts opts = { .lexicon = f->lexicon,
+	const struct kp_parse_opts opts = { .lexicon = f->lexicon,
 		.offer = &f->offer,
-		.start = kp_parse_start_of(p->thinking, &f->prompts[0].text),
+		.start = kp_parse_start_of(p->thinking, f->prompts[0].text.s),
 		.one_call = f->turn.chat.one_call,
+		.choice = c->index,
 		.rng = &f->l->rng,
-		.emit = take };
-	for (size_t i = 0; i < f->n_choices; i++) {
-		opts.choice = f->choices[i].index;
-		opts.ctx = &f->choices[i];
-		f->choices[i].parser = kp_parser_create(&opts);
-	}
+		.emit = take,
+		.ctx = c };
+	c->parser = kp_parser_create(&opts);
 }
 
 static int feed(struct kp_choice *c, kp_id id, struct kp_err *err)

@@ -263,6 +263,15 @@ static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, stru
 	return g->ids.n + wanted > r->max_context ? too_long(f, g->ids.n, wanted, param, err) : 0;
 }
 
+void kp_choice_init(struct kp_choice *c)
+{
+	struct kp_flow *f = c->flow;
+	kp_detok_init(
+		&c->detok, f->revision->text->tokenizer, f->turn.sampling.skip_special_tokens);
+	kp_stop_init(&c->stop, f->stops);
+	kp_flow_parser_open(c);
+}
+
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 {
 	const struct kp_sampling *s = &f->turn.sampling;
@@ -294,10 +303,8 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 		c->flow = f;
 		c->prompt = &f->prompts[i / s->n];
 		c->index = (uint32_t)i;
-		kp_detok_init(&c->detok, f->revision->text->tokenizer, s->skip_special_tokens);
-		kp_stop_init(&c->stop, f->stops);
+		kp_choice_init(c);
 	}
-	kp_flow_parsers_open(f);
 	f->encoder = f->turn.stream ? f->api->streamed : f->api->whole;
 	f->encoder_state = f->encoder->open(&f->turn, n, err);
 	return f->encoder_state ? KP_STEP_NEXT : KP_STEP_FAIL;

@@ -11,8 +11,6 @@
 
 #define SILENT_NS (5 * KP_NS_PER_S)
 
-static int start_choice(struct kp_choice *c, struct kp_err *err);
-
 static void on_delta(void *user, const struct kp_engine_delta *d)
 {
 	kp_flow_delta(user, d);
@@ -69,7 +67,7 @@ static void settle(struct kp_choice *c, struct kp_endpoint *e, struct kp_err *er
 	} else if (can_retry(c, e, err, retryable)) {
 		c->failed = e;
 		c->prompt->endpoint = NULL;
-		if (start_choice(c, err) == 0) {
+		if (kp_choice_start(c, err) == 0) {
 			return;
 		}
 	}
@@ -137,12 +135,12 @@ static struct kp_sampling choice_sampling(const struct kp_choice *c, const struc
 		s.max_tokens = f->revision->max_context - (uint32_t)c->prompt->ids.n;
 		s.set |= KP_SET_MAX_TOKENS;
 	}
-	s.seed = (int64_t)((uint64_t)s.seed + c->index % s.n);
+	s.seed = (int64_t)((uint64_t)s.seed + c->index % s.n + (c->was_again ? s.n : 0));
 	s.n = 1;
 	return s;
 }
 
-static int start_choice(struct kp_choice *c, struct kp_err *err)
+int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
 	struct kp_gateway *g = f->l->gateway;
@@ -190,7 +188,7 @@ static int start_choice(struct kp_choice *c, struct kp_err *err)
 enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err)
 {
 	for (size_t i = 0; i < f->n_choices; i++) {
-		if (start_choice(&f->choices[i], err)) {
+		if (kp_choice_start(&f->choices[i], err)) {
 			return KP_STEP_FAIL;
 		}
 	}

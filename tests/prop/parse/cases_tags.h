@@ -86,11 +86,6 @@ KP_UNUSED static const struct parse_case
 				"<tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value><arg_key>days</arg_key><arg_value>3</arg_value></tool_call><tool_call>now</tool_call>",
 				"T:get_weather {\"city\":\"Paris\",\"days\":3}\n" NOW },
 			{ "glm45", NULL, 0, "<tool_call>now\n</tool_call>", NOW },
-			{ "glm45", NULL, 0, "<tool_call>now", NOW },
-			{ "glm45", NULL, 0, "The mark is <tool_call>, then",
-				"C:The mark is <tool_call>, then\n" },
-			{ "glm45", NULL, 0, "The mark is <tool_call> then",
-				"C:The mark is <tool_call> then\n" },
 			{ "glm45", NULL, 0,
 				"<tool_call>get_weather<arg_key>city</arg_key>Paris</arg_value></tool_call>",
 				A_C },
@@ -137,18 +132,6 @@ KP_UNUSED static const struct parse_case
 				"<ifm|tool_call>get_weather<ifm|arg_key>city</ifm|arg_key><ifm|arg_type>string</ifm|arg_type><ifm|arg_value>007</ifm|arg_value>"
 				"<ifm|arg_key>note</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type><ifm|arg_value>7</ifm|arg_value></ifm|tool_call>",
 				"T:get_weather {\"city\":\"007\",\"note\":7}\n" },
-			{ "k2_horizon", NULL, 0,
-				"<ifm|tool_calls>\n<ifm|tool_call>" JA
-				"</ifm|tool_call>\n<ifm|tool_call>\n" JB "\n</ifm|tool_call>"
-				"<ifm|tool_call>get_weather<ifm|arg_key>city</ifm|arg_key><ifm|arg_value>Paris</ifm|arg_value></ifm|tool_call>\n</ifm|tool_calls>",
-				AB A_C },
-			{ "k2_horizon", NULL, 0,
-				"Look.<ifm|tool_call>" JA "</ifm|tool_call>Then this.",
-				"C:Look.\n" A "C:Then this.\n" },
-			{ "hunyuan", NULL, 0,
-				"<tool_calls><tool_call>" JA "</tool_call>\n<tool_call>" JB
-				"</tool_call></tool_calls>",
-				AB },
 			{ "k2_horizon", NULL, 0,
 				"<ifm|tool_calls>[" JA ", " JB "]</ifm|tool_calls>", AB },
 			{ "hunyuan", "hunyuan", 0,

@@ -1,0 +1,91 @@
+/* DESIGN: what becomes of an output that breaks its schema, by spec.output.validation. The check of a choice (validate.h) sees its events on their way to the
+   encoder; its verdict comes just before the finish. `Retry` needs an answer that nobody has seen: the encoder forgets the choice, and once its call is over it
+   starts again as if it had never run, with another seed. That is done once; what then is wrong is marked. */
+#include "sidecar/flow/output.h"
+
+#include "sidecar/flow/validate.h"
+#include "sidecar/metrics.h"
+
+#include <stdio.h>
+
+const char kp_invalid_output[] = "invalid_output";
+
+static int compile(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
+{
+	bool is_anthropic = f->api->dialect == KP_DIALECT_ANTHROPIC;
+	(void)scratch;
+	return kp_output_schemas_compile(&f->turn, &f->offer,
+		is_anthropic ? "input_schema" : "function.parameters", &f->schemas, err);
+}
+
+enum kp_step kp_stage_validate(struct kp_flow *f, struct kp_err *err)
+{
+	return f->revision->validation == KP_VALIDATION_OFF ? KP_STEP_NEXT
+							    : kp_flow_work(f, compile, err);
+}
+
+void kp_flow_check(struct kp_choice *c, const struct kp_event *ev)
+{
+	if (c->flow->schemas && !c->check) {
+		c->check = kp_output_check_create(c->flow->schemas);
+	}
+	if (c->check) {
+		kp_output_check_event(c->check, ev);
+	}
+}
+
+static int refuse(
+	const struct kp_choice *c, const struct kp_output_fault *fault, struct kp_err *err)
+{
+	char call[40] = "";
+	if (fault->call >= 0) {
+		snprintf(call, sizeof(call), ", tool call %d", fault->call);
+	}
+	kp_err_set(err, KP_DATA_LOSS,
+		"the model's output does not fit its schema: choice %u%s: `%s` at byte %llu: %s",
+		c->index, call, fault->pointer, (unsigned long long)fault->offset, fault->message);
+	err->reason = kp_invalid_output;
+	return -1;
+}
+
+int kp_flow_judge(
+	struct kp_choice *c, struct kp_event *ev, struct kp_output_fault *fault, struct kp_err *err)
+{
+	struct kp_flow *f = c->flow;
+	enum kp_output_validation how = f->revision->validation;
+	bool is_cut = ev->finish.reason != KP_FINISH_STOP || ev->finish.stop_text.p ||
+		      ev->finish.has_stop_id;
+	if (!f->schemas) {
+		return 0;
+	}
+	kp_flow_check(c, ev);
+	enum kp_output_result result = kp_output_check_finish(c->check, is_cut, fault);
+	c->is_again = result == KP_OUTPUT_INVALID && how == KP_VALIDATION_RETRY &&
+		      f->encoder->forget && !c->was_again;
+	kp_metrics_validation(f->l->gateway, f->model, result, c->is_again);
+	if (result == KP_OUTPUT_NONE || result == KP_OUTPUT_VALID || c->is_again) {
+		return 0;
+	}
+	if (how == KP_VALIDATION_FAIL && result != KP_OUTPUT_TRUNCATED) {
+		return refuse(c, fault, err);
+	}
+	ev->finish.fault = fault;
+	return 0;
+}
+
+void kp_flow_again(struct kp_choice *c)
+{
+	struct kp_flow *f = c->flow;
+	struct kp_err err;
+	f->encoder->forget(f->encoder_state, c->index);
+	kp_output_check_destroy(kp_steal(c->check));
+	kp_parser_destroy(kp_steal(c->parser));
+	kp_stop_fini(&c->stop);
+	c->is_again = c->is_done = c->is_open = false;
+	c->was_again = true;
+	c->n_tokens = c->n_chars = 0;
+	kp_choice_init(c);
+	if (kp_choice_start(c, &err)) {
+		kp_flow_fail(f, &err);
+	}
+}
