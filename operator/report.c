@@ -342,6 +342,7 @@ static struct kp_engine_pods *add_pods(struct reporter *r, const struct kp_world
 	f->n_pods = p->n;
 	f->n_wanted = p->n_wanted;
 	f->not_made = p->not_made;
+	f->stuck = p->stuck;
 	f->n_updated = p->n_updated;
 	if (err->code != KP_OK) {
 		f->broken_link = workload->reason;

@@ -45,6 +45,10 @@ static void set_tokenizer(const struct kp_engine_facts *f, struct kp_condition *
 		f->n_endpoints);
 }
 
+/* What Kubernetes says of a pod that does not run, where it says something. */
+#define STUCK        "%s%" KP_FMT
+#define STUCK_ARG(f) (f)->stuck.n ? "; " : "", KP_ARG((f)->stuck)
+
 /* Of an engine in pods, what comes before its endpoints. Returns false when there is nothing to say. */
 static bool set_pods(const struct kp_engine_facts *f, struct kp_condition ret[KP_POOL_CONDITIONS])
 {
@@ -62,8 +66,8 @@ static bool set_pods(const struct kp_engine_facts *f, struct kp_condition ret[KP
 		set(ret, RECONCILING, "NoPods", "there is no pod%s",
 			f->is_template ? " yet" : " with its label `kelpie.dev/engine`");
 	} else if (f->in_pods && f->n_endpoints == 0) {
-		set(ret, RECONCILING, "PodsPending", "none of its %zu pods has an address yet",
-			f->n_pods);
+		set(ret, RECONCILING, "PodsPending",
+			"none of its %zu pods has an address yet" STUCK, f->n_pods, STUCK_ARG(f));
 	} else {
 		return false;
 	}
@@ -86,8 +90,9 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 	} else if (f->taken.n) {
 		set(ret, STALLED, "AddressTaken", "%" KP_FMT, KP_ARG(f->taken));
 	} else if (f->n_owned < f->n_endpoints) {
-		set(ret, RECONCILING, "NoOwner", "%zu of %zu endpoints are claimed by no gateway",
-			f->n_endpoints - f->n_owned, f->n_endpoints);
+		set(ret, RECONCILING, "NoOwner",
+			"%zu of %zu endpoints are claimed by no gateway" STUCK,
+			f->n_endpoints - f->n_owned, f->n_endpoints, STUCK_ARG(f));
 	} else if (f->n_acked < f->n_gateways) {
 		set(ret, RECONCILING, "Programming", "%zu of %zu gateways run the program",
 			f->n_acked, f->n_gateways);
@@ -95,12 +100,13 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 		set(ret, STALLED, "TokenizerFailed", "%" KP_FMT, KP_ARG(f->broken));
 	} else if (f->is_template && (f->n_updated < f->n_wanted || f->n_pods != f->n_wanted)) {
 		set(ret, RECONCILING, "Updating",
-			"%zu of %zu pods are of the newest template, %zu are there", f->n_updated,
-			f->n_wanted, f->n_pods);
+			"%zu of %zu pods are of the newest template, %zu are there" STUCK,
+			f->n_updated, f->n_wanted, f->n_pods, STUCK_ARG(f));
 	} else if (f->n_routable < f->n_endpoints) {
 		set(ret, RECONCILING, "EndpointsNotRoutable",
-			"%zu of %zu endpoints are routable; `%" KP_FMT "`: %" KP_FMT, f->n_routable,
-			f->n_endpoints, KP_ARG(f->waiting), KP_ARG(f->waiting_why));
+			"%zu of %zu endpoints are routable" STUCK "; `%" KP_FMT "`: %" KP_FMT,
+			f->n_routable, f->n_endpoints, STUCK_ARG(f), KP_ARG(f->waiting),
+			KP_ARG(f->waiting_why));
 	} else {
 		set(ret, READY, "Serving", "%zu of %zu endpoints are routable", f->n_routable,
 			f->n_endpoints);

@@ -20,6 +20,7 @@ struct kp_engine_facts {
 	bool in_pods, has_cluster, is_template;
 	size_t n_pods, n_wanted, n_updated;
 	kp_str not_made;   /* why pods of a template cannot be made, or "" */
+	kp_str stuck;      /* the first pod that does not run, and why, or "" */
 	size_t n_attached; /* endpoints whose owner is connected and runs a program */
 	const char
 		*broken_link; /* the reason of what keeps it from serving at all; NULL: nothing */

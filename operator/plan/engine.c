@@ -2,6 +2,7 @@
 #include "operator/plan/engine.h"
 
 #include "operator/plan/actions.h"
+#include "operator/plan/obstacle.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -264,6 +265,9 @@ void kp_engine_pods(const struct kp_world *w, const struct kp_world_engine *e, s
 	l.pods = kp_world_pods(w, e->ns, e->name, &l.n_pods);
 	count_pods(&l);
 	find_gpus(&l);
+	for (size_t i = 0; i < l.n_pods && !ret->stuck.n; i++) {
+		ret->stuck = kp_obstacle_of_pod(&l.pods[i], a);
+	}
 	look_at_pool(&l, &ret->links[0]);
 	look_at_ports(&l, &ret->links[1]);
 	look_at_end(&l, &ret->links[2]);

@@ -18,6 +18,7 @@ struct kp_engine_pods {
 	size_t n_wanted;                          /* of a template; else as many as there are */
 	kp_str current_revision, update_revision; /* "" where there is no template */
 	kp_str not_made; /* why the pods of a template cannot be made, as its Deployment says; "" */
+	kp_str stuck;    /* the first pod that does not start or run, and why; "" */
 	struct kp_engine_gpu gpus[KP_ENGINE_GPUS_MAX];
 	size_t n_gpus;
 	/* PoolSelects, PortsFree, DrainFits, Injected. */

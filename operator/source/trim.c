@@ -35,10 +35,18 @@ static const struct keep claim[] = { { "name", NULL }, END };
 static const struct keep pod_spec[] = { { "nodeName", NULL }, { "containers", container },
 	{ "initContainers", init_container }, { "readinessGates", gate },
 	{ "terminationGracePeriodSeconds", NULL }, { "resourceClaims", claim }, END };
-static const struct keep condition[] = { { "type", NULL }, { "status", NULL }, END };
-static const struct keep container_status[] = { { "name", NULL }, { "restartCount", NULL }, END };
+static const struct keep condition[] = { { "type", NULL }, { "status", NULL }, { "reason", NULL },
+	{ "message", NULL }, END };
+static const struct keep terminated[] = { { "exitCode", NULL }, { "reason", NULL },
+	{ "message", NULL }, END };
+static const struct keep last_state[] = { { "terminated", terminated }, END };
+static const struct keep waiting[] = { { "reason", NULL }, { "message", NULL }, END };
+static const struct keep container_state[] = { { "waiting", waiting }, END };
+static const struct keep container_status[] = { { "name", NULL }, { "restartCount", NULL },
+	{ "state", container_state }, { "lastState", last_state }, END };
 static const struct keep pod_status[] = { { "phase", NULL }, { "podIP", NULL },
-	{ "conditions", condition }, { "containerStatuses", container_status }, END };
+	{ "conditions", condition }, { "initContainerStatuses", container_status },
+	{ "containerStatuses", container_status }, END };
 static const struct keep pod[] = { { "metadata", meta }, { "spec", pod_spec },
 	{ "status", pod_status }, END };
 

@@ -294,6 +294,28 @@ def test_row_7_injected_attached_and_used_are_three_things(operator, join, ns):
     assert gate(next(iter(pods(ns).values()))) == ["True"]  # never turned back
 
 
+def ready_message(ns, name="e"):
+    return next((c["message"] for c in status(ns, name).get("conditions", []) if c["type"] == "Ready"), "")
+
+
+def test_row_7_pods_that_do_not_run_are_explained(operator, join, ns):
+    put(ns, pool(), template(replicas=1))
+    wait_until(lambda: len(pods(ns)) == 1, "its pod")
+    name, pod = next(iter(pods(ns).items()))
+    wait_condition(ns, "Reconciling", ("True", "PodsPending"))
+    wait_until(lambda: f"pod `{name}`: Unschedulable: no nodes" in ready_message(ns), "what the scheduler says")
+    bound = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}]
+    waiting = {"reason": "ImagePullBackOff", "message": "example/engine:1 is not there"}
+    engine = {"name": "engine", "restartCount": 0, "ready": False, "image": "x", "imageID": "", "started": False, "state": {"waiting": waiting}}
+    set_status(ns, name, "10.1.0.1", ready=False, phase="Pending", conditions=bound, containerStatuses=[engine])
+    said = f"pod `{name}`, container `engine`: ImagePullBackOff: example/engine:1 is not there"
+    join(pod["metadata"]["uid"], peer="10.1.0.1:9443")
+    wait_condition(ns, "Ready", ("False", "EndpointsNotRoutable"))
+    assert said in ready_message(ns)
+    set_status(ns, name, "10.1.0.1")
+    wait_until(lambda: "ImagePullBackOff" not in ready_message(ns), "the image is there")
+
+
 def test_a_gate_waits_for_the_last_gateway(operator, join, ns):
     """One that must know the endpoint and does not answer holds it; one that is gone does not."""
     put(ns, pool(), template(replicas=1))

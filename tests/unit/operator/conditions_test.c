@@ -83,6 +83,30 @@ static void test_engine_in_pods(void **state)
 	assert_engine(&f, "Stalled", "PortClash", "port 1");
 }
 
+/* What Kubernetes says of a pod that does not run stands in front. */
+static void test_pods_that_do_not_run(void **state)
+{
+	(void)state;
+	struct kp_engine_facts f = {
+		.in_pods = true, .has_cluster = true, .is_template = true, .n_wanted = 2
+	};
+	f.stuck = KP_S("pod `p`: Unschedulable: no");
+	f.n_pods = f.n_updated = 1;
+	assert_engine(&f, "Reconciling", "PodsPending",
+		"none of its 1 pods has an address yet; pod `p`: Unschedulable: no");
+	f.n_endpoints = f.n_gateways = f.n_acked = 1;
+	assert_engine(&f, "Reconciling", "NoOwner",
+		"1 of 1 endpoints are claimed by no gateway; pod `p`: Unschedulable: no");
+	f.n_owned = 1;
+	assert_engine(&f, "Reconciling", "Updating",
+		"1 of 2 pods are of the newest template, 1 are there; pod `p`: Unschedulable: no");
+	f.n_wanted = 1;
+	f.waiting = KP_S("127.0.0.1:1");
+	f.waiting_why = KP_S("down");
+	assert_engine(&f, "Reconciling", "EndpointsNotRoutable",
+		"0 of 1 endpoints are routable; pod `p`: Unschedulable: no; `127.0.0.1:1`: down");
+}
+
 static void assert_tokenizer(
 	const struct kp_engine_facts *f, bool is_true, const char *reason, const char *msg)
 {
@@ -129,6 +153,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_engine),
 		cmocka_unit_test(test_engine_in_pods),
+		cmocka_unit_test(test_pods_that_do_not_run),
 		cmocka_unit_test(test_tokenizer),
 		cmocka_unit_test(test_pool),
 	};

@@ -1,0 +1,74 @@
+/* DESIGN: only what Kubernetes says by itself in the statuses that are watched; its events are not read. */
+#include "operator/plan/obstacle.h"
+
+enum { SAID_MAX = 300 }; /* of others' words */
+
+static const json_t *condition(const json_t *object, kp_str type, kp_str status)
+{
+	const json_t *list = kp_doc_at(object, "status.conditions");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *c = json_array_get(list, i);
+		if (kp_str_eq(kp_doc_str(c, "type"), type) &&
+			kp_str_eq(kp_doc_str(c, "status"), status)) {
+			return c;
+		}
+	}
+	return NULL;
+}
+
+static kp_str words(const json_t *v, const char *key)
+{
+	kp_str s = kp_doc_str(v, key);
+	return s.p ? kp_str_sub(s, 0, SAID_MAX) : KP_S("");
+}
+
+/* One that waits as each does at its beginning says nothing yet. */
+static bool is_starting(kp_str reason)
+{
+	return reason.n == 0 || kp_str_eq(reason, KP_S("ContainerCreating")) ||
+	       kp_str_eq(reason, KP_S("PodInitializing"));
+}
+
+static kp_str of_container(const struct kp_world_pod *pod, const json_t *status, struct kp_arena *a)
+{
+	const json_t *waiting = kp_doc_at(status, "state.waiting"),
+		     *ended = kp_doc_at(status, "lastState.terminated");
+	kp_str reason = words(waiting, "reason"), message = words(waiting, "message");
+	if (is_starting(reason)) {
+		return KP_S("");
+	}
+	kp_str head = kp_arena_printf(a, "pod `%" KP_FMT "`, container `%" KP_FMT "`: %" KP_FMT,
+		KP_ARG(pod->name), KP_ARG(words(status, "name")), KP_ARG(reason));
+	if (!kp_str_eq(reason, KP_S("CrashLoopBackOff")) || !ended) {
+		return message.n ? kp_arena_printf(a, "%" KP_FMT ": %" KP_FMT, KP_ARG(head),
+					   KP_ARG(message))
+				 : head;
+	}
+	/* Its message names only the pause before the next try. */
+	message = words(ended, "message");
+	return kp_arena_printf(a, "%" KP_FMT ": it ended with %lld (%" KP_FMT ")%s%" KP_FMT,
+		KP_ARG(head), (long long)json_integer_value(json_object_get(ended, "exitCode")),
+		KP_ARG(words(ended, "reason")), message.n ? ": " : "", KP_ARG(message));
+}
+
+kp_str kp_obstacle_of_pod(const struct kp_world_pod *pod, struct kp_arena *a)
+{
+	static const char *const lists[] = { "status.initContainerStatuses",
+		"status.containerStatuses" };
+	kp_str said = KP_S("");
+	if (pod->is_ending) {
+		return said;
+	}
+	const json_t *c = condition(pod->json, KP_S("PodScheduled"), KP_S("False"));
+	if (c) {
+		return kp_arena_printf(a, "pod `%" KP_FMT "`: %" KP_FMT ": %" KP_FMT,
+			KP_ARG(pod->name), KP_ARG(words(c, "reason")), KP_ARG(words(c, "message")));
+	}
+	for (size_t k = 0; k < KP_LEN(lists); k++) {
+		const json_t *list = kp_doc_at(pod->json, lists[k]);
+		for (size_t i = 0; i < json_array_size(list) && !said.n; i++) {
+			said = of_container(pod, json_array_get(list, i), a);
+		}
+	}
+	return said;
+}
