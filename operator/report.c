@@ -355,15 +355,15 @@ static struct kp_engine_pods *add_pods(struct reporter *r, const struct kp_world
 }
 
 /* Injected, attached and used are three things, and each may fail alone. */
-static void say_of_pods(const struct kp_engine_facts *f, const struct kp_engine_pods *p,
-	struct kp_condition c[OF_PODS])
+static void say_of_pods(
+	const struct kp_engine_facts *f, const struct kp_engine_pods *p, struct kp_condition *c)
 {
-	memcpy(c, p->links, sizeof(p->links));
-	say(&c[KP_ENGINE_LINKS], "Attached", p->n > 0 && f->n_attached == p->n, "Attached",
+	memcpy(c, p->links, p->n_links * sizeof(p->links[0]));
+	say(&c[p->n_links], "Attached", p->n > 0 && f->n_attached == p->n, "Attached",
 		"NotConnected",
 		"%zu of %zu pods have a gateway that is connected and runs a program",
 		f->n_attached, p->n);
-	say(&c[KP_ENGINE_LINKS + 1], "Routable", f->n_endpoints && f->n_routable == f->n_endpoints,
+	say(&c[p->n_links + 1], "Routable", f->n_endpoints && f->n_routable == f->n_endpoints,
 		"Routable", "NotRoutable", "%zu of %zu endpoints take requests", f->n_routable,
 		f->n_endpoints);
 }
@@ -374,7 +374,7 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 	const struct kp_engine_facts *facts, const struct kp_program_engine *from,
 	struct kp_status_engine *to)
 {
-	struct kp_condition conditions[CONDITIONS_MAX];
+	struct kp_condition conditions[CONDITIONS_MAX], workload, service;
 	size_t n_conditions = KP_CONDITIONS;
 	struct kp_engine_facts f = *facts;
 	const struct kp_world *w = r->o->cluster ? kp_cluster_world(r->o->cluster) : NULL;
@@ -387,8 +387,8 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 	f.has_cluster = w != NULL;
 	f.n_endpoints = from->n_endpoints;
 	if (e && e->spec) {
-		pods = add_pods(r, e, &f, &conditions[CONDITIONS_MAX - 1]);
-		say_of_service(r, e, &conditions[CONDITIONS_MAX - 2]);
+		pods = add_pods(r, e, &f, &workload);
+		say_of_service(r, e, &service);
 	}
 	struct kp_status_endpoint *endpoints = list(r, from->n_endpoints, sizeof(*endpoints));
 	kp_str *aliases = list(r, from->n_aliases, sizeof(*aliases));
@@ -412,7 +412,9 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 	kp_engine_conditions(&f, conditions);
 	if (pods) {
 		say_of_pods(&f, pods, conditions + KP_CONDITIONS);
-		n_conditions = CONDITIONS_MAX;
+		n_conditions += pods->n_links + 2;
+		conditions[n_conditions++] = service;
+		conditions[n_conditions++] = workload;
 	}
 	to->pods = pods;
 	to->n_routable = f.n_routable;

@@ -151,6 +151,41 @@ static void look_at_injection(struct looker *l, struct kp_condition *c)
 	}
 }
 
+/* --- a workload of somebody else --- */
+
+/* Returns whether anything is known of it. Without pods it is what keeps the engine from serving. */
+static bool look_at_workload(struct looker *l, struct kp_condition *c)
+{
+	const char *type = "WorkloadFound";
+	const struct kp_inference_engine_workload_ref *r = l->e->spec->workload_ref;
+	int kind = kp_world_workload_kind(l->e->spec);
+	if (r && kind < 0) {
+		set(c, type, true, "NotLookedUp",
+			"`%" KP_FMT "` of `%" KP_FMT "` is not looked up: its pods' label counts",
+			KP_ARG(r->kind), KP_ARG(r->api_version));
+		return true;
+	}
+	if (!r || !l->w->has_workloads[kind]) {
+		return false;
+	}
+	const struct kp_world_workload *w = kp_world_workload(l->w, kind, l->e->ns, r->name);
+	if (!w) {
+		set(c, type, false, "WorkloadNotFound",
+			"spec.workloadRef: there is no %" KP_FMT " `%" KP_FMT
+			"` in namespace `%" KP_FMT "`",
+			KP_ARG(r->kind), KP_ARG(r->name), KP_ARG(l->e->ns));
+	} else if (!kp_str_eq(w->engine, l->e->name)) {
+		set(c, type, false, "WorkloadNotLabelled",
+			"spec.workloadRef: the pod template of %" KP_FMT " `%" KP_FMT
+			"` does not have the label `" KP_INJECT_LABEL "` with `%" KP_FMT "`",
+			KP_ARG(r->kind), KP_ARG(r->name), KP_ARG(l->e->name));
+	} else {
+		set(c, type, true, "Found", "%" KP_FMT " `%" KP_FMT "` makes its pods",
+			KP_ARG(r->kind), KP_ARG(r->name));
+	}
+	return true;
+}
+
 /* --- pods and accelerators --- */
 
 static void count_pods(struct looker *l)
@@ -272,7 +307,12 @@ void kp_engine_pods(const struct kp_world *w, const struct kp_world_engine *e, s
 	look_at_ports(&l, &ret->links[1]);
 	look_at_end(&l, &ret->links[2]);
 	look_at_injection(&l, &ret->links[3]);
+	bool is_looked_for = look_at_workload(&l, &ret->links[4]);
+	ret->n_links = is_looked_for ? 5 : 4;
 	for (size_t i = 0; i < 2 && !ret->broken; i++) {
 		ret->broken = ret->links[i].is_true ? NULL : &ret->links[i];
+	}
+	if (!ret->broken && is_looked_for && ret->n == 0 && !ret->links[4].is_true) {
+		ret->broken = &ret->links[4];
 	}
 }

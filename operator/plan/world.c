@@ -27,6 +27,7 @@ void kp_world_destroy(struct kp_world *w)
 		kp_mem_free(w->gateways);
 		kp_mem_free(w->owned);
 		kp_mem_free(w->nodes);
+		kp_mem_free(w->workloads);
 		if (w->set) {
 			kp_object_set_fini(w->set);
 			kp_mem_free(w->set);
@@ -187,6 +188,17 @@ void kp_world_add_owned(struct kp_world *w, const char *kind, const json_t *v)
 		.json = v };
 }
 
+void kp_world_add_workload(struct kp_world *w, int kind, const json_t *v)
+{
+	struct kp_world_workload *o = ADD(w, workloads, n_workloads);
+	const json_t *m = meta(v);
+	keep(w, v);
+	*o = (struct kp_world_workload){ .kind = kind,
+		.ns = text(m, "namespace"),
+		.name = text(m, "name"),
+		.engine = text(kp_doc_at(v, "spec.template.metadata.labels"), KP_INJECT_LABEL) };
+}
+
 void kp_world_add_node(struct kp_world *w, const json_t *v)
 {
 	struct kp_world_node *n = ADD(w, nodes, n_nodes);
@@ -229,6 +241,12 @@ static int by_owned(const void *a, const void *b)
 	const struct kp_world_owned *x = a, *y = b;
 	return order(kp_str_c(x->kind), kp_str_c(y->kind), x->ns, y->ns, x->name, y->name);
 }
+static int by_workload(const void *a, const void *b)
+{
+	const struct kp_world_workload *x = a, *y = b;
+	int r = (x->kind > y->kind) - (x->kind < y->kind);
+	return r ? r : order(x->ns, y->ns, x->name, y->name, KP_S(""), KP_S(""));
+}
 static int by_name(const void *a, const void *b)
 {
 	return kp_str_cmp(
@@ -249,6 +267,7 @@ void kp_world_sort(struct kp_world *w)
 	sort(w->pods, w->n_pods, sizeof(*w->pods), by_pod);
 	sort(w->gateways, w->n_gateways, sizeof(*w->gateways), by_node);
 	sort(w->owned, w->n_owned, sizeof(*w->owned), by_owned);
+	sort(w->workloads, w->n_workloads, sizeof(*w->workloads), by_workload);
 	sort(w->nodes, w->n_nodes, sizeof(*w->nodes), by_name);
 }
 
@@ -284,6 +303,27 @@ const struct kp_world_owned *kp_world_owned(
 {
 	const struct kp_world_owned key = { .kind = kind, .ns = ns, .name = name };
 	return w->n_owned ? bsearch(&key, w->owned, w->n_owned, sizeof(key), by_owned) : NULL;
+}
+
+const struct kp_world_workload *kp_world_workload(
+	const struct kp_world *w, int kind, kp_str ns, kp_str name)
+{
+	const struct kp_world_workload key = { .kind = kind, .ns = ns, .name = name };
+	return w->n_workloads
+		       ? bsearch(&key, w->workloads, w->n_workloads, sizeof(key), by_workload)
+		       : NULL;
+}
+
+int kp_world_workload_kind(const struct kp_inference_engine_spec *s)
+{
+	const struct kp_inference_engine_workload_ref *r = s->workload_ref;
+	for (int i = 0; r && kp_str_eq(r->api_version, KP_S("apps/v1")) && i < KP_WORKLOAD_KINDS;
+		i++) {
+		if (kp_str_eq(r->kind, kp_str_c(kp_workload_kinds[i].kind))) {
+			return i;
+		}
+	}
+	return -1;
 }
 
 kp_str kp_world_says(const struct kp_world_owned *o, kp_str condition)

@@ -7,6 +7,7 @@
 #include "api/manifest.h"
 #include "inject/inject.h"
 #include "json/jansson.h"
+#include "operator/plan/kinds.h"
 
 /* Others are injection's. */
 #define KP_LABEL_REVISION "kelpie.dev/revision"
@@ -43,6 +44,12 @@ struct kp_world_owned {
 	kp_str ns, name, uid;
 	const json_t *json;
 };
+/* One that a workloadRef may name, whoever made it. */
+struct kp_world_workload {
+	int kind; /* of kp_workload_kinds */
+	kp_str ns, name;
+	kp_str engine; /* of its pod template's labels, "" */
+};
 struct kp_world_node {
 	kp_str name;
 	const json_t *allocatable;
@@ -64,7 +71,10 @@ struct kp_world {
 	size_t n_owned;
 	struct kp_world_node *nodes;
 	size_t n_nodes;
-	bool has_nodes; /* nodes may be read */
+	struct kp_world_workload *workloads; /* by kind, namespace, name */
+	size_t n_workloads;
+	bool has_workloads[KP_WORKLOAD_KINDS]; /* those of that kind are known */
+	bool has_nodes;                        /* nodes may be read */
 	bool has_pods; /* those of all namespaces are known; false: nothing follows from there being none */
 };
 
@@ -76,6 +86,7 @@ void kp_world_add_engine(
 void kp_world_add_pool(struct kp_world *w, const json_t *v, const struct kp_object *o);
 void kp_world_add_pod(struct kp_world *w, const json_t *v);
 void kp_world_add_owned(struct kp_world *w, const char *kind, const json_t *v);
+void kp_world_add_workload(struct kp_world *w, int kind, const json_t *v);
 void kp_world_add_node(struct kp_world *w, const json_t *v);
 void kp_world_sort(struct kp_world *w);
 
@@ -88,6 +99,10 @@ const struct kp_world_pod *kp_world_pods(
 /* NULL: there is none of ours. */
 const struct kp_world_owned *kp_world_owned(
 	const struct kp_world *w, const char *kind, kp_str ns, kp_str name);
+const struct kp_world_workload *kp_world_workload(
+	const struct kp_world *w, int kind, kp_str ns, kp_str name);
+/* Which of kp_workload_kinds an engine's workloadRef names; -1: none of them, or it has none. */
+int kp_world_workload_kind(const struct kp_inference_engine_spec *s);
 /* The message of a condition that is True, of an object of ours; "": it is not. */
 kp_str kp_world_says(const struct kp_world_owned *o, kp_str condition);
 /* The gateway of a node; the one whose name is lowest if there are several. NULL: none. */

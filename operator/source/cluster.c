@@ -35,6 +35,13 @@ static const struct watched {
 	{ &kp_kind_service, KP_KIND_NONE, OURS, kp_trim_owned },
 	{ &kp_kind_node, KP_KIND_NONE, "", kp_trim_node },
 };
+/* Watched from when an engine names one of that kind. */
+static const struct watched workloads[KP_WORKLOAD_KINDS] = {
+	{ &kp_workload_kinds[0], KP_KIND_NONE, "", kp_trim_workload },
+	{ &kp_workload_kinds[1], KP_KIND_NONE, "", kp_trim_workload },
+	{ &kp_workload_kinds[2], KP_KIND_NONE, "", kp_trim_workload },
+	{ &kp_workload_kinds[3], KP_KIND_NONE, "", kp_trim_workload },
+};
 
 struct source {
 	struct kp_cluster *c;
@@ -49,6 +56,7 @@ struct kp_cluster {
 	struct kp_kube *kube;
 	struct source *sources;
 	size_t n_sources;
+	bool has_workloads[KP_WORKLOAD_KINDS]; /* are watched */
 	bool is_stale; /* our objects are to be read anew, not only the world */
 	struct kp_timer gather;
 	struct kp_objects objects; /* as read last */
@@ -156,9 +164,21 @@ static void add_ours(struct kp_cluster *c, struct kp_world *w, enum kp_kind kind
 	}
 }
 
+/* Which of kp_workload_kinds; -1: something else. */
+static int workload_of(const struct source *s)
+{
+	for (int i = 0; i < KP_WORKLOAD_KINDS; i++) {
+		if (s->what == &workloads[i]) {
+			return i;
+		}
+	}
+	return -1;
+}
+
 static void add_source(struct kp_cluster *c, struct kp_world *w, const struct source *s)
 {
 	const json_t *v;
+	int kind = workload_of(s);
 	for (size_t at = 0; (v = kp_kube_store_next(s->store, &at));) {
 		if (s->what->type != KP_KIND_NONE) {
 			add_ours(c, w, s->what->type, v);
@@ -166,11 +186,15 @@ static void add_source(struct kp_cluster *c, struct kp_world *w, const struct so
 			kp_world_add_pod(w, v);
 		} else if (s->what->kind == &kp_kind_node) {
 			kp_world_add_node(w, v);
+		} else if (kind >= 0) {
+			kp_world_add_workload(w, kind, v);
 		} else {
 			kp_world_add_owned(w, s->what->kind->kind, v);
 		}
 	}
 }
+
+static void watch_workloads(struct kp_cluster *c);
 
 /* The specs lie in the set that was accepted last, which goes on from world to world. */
 static void make_world(struct kp_cluster *c)
@@ -182,17 +206,23 @@ static void make_world(struct kp_cluster *c)
 	}
 	struct kp_world *w = kp_world_create(set);
 	w->has_pods = w->has_nodes = true;
+	memcpy(w->has_workloads, c->has_workloads, sizeof(w->has_workloads));
 	for (size_t i = 0; i < c->n_sources; i++) {
 		const struct source *s = &c->sources[i];
 		bool is_known = kp_kube_store_state(s->store)->is_synced;
 		w->has_pods &= is_known || s->what->kind != &kp_kind_pod;
 		w->has_nodes &= is_known || s->what->kind != &kp_kind_node;
+		int kind = workload_of(s);
+		if (kind >= 0) {
+			w->has_workloads[kind] &= is_known;
+		}
 		add_source(c, w, s);
 	}
 	w->has_nodes &= c->opts.names->n == 0;
 	kp_world_sort(w);
 	kp_world_destroy(c->world);
 	c->world = w;
+	watch_workloads(c);
 }
 
 /* --- when something changed --- */
@@ -284,10 +314,27 @@ static void start_source(struct kp_cluster *c, const struct watched *what, const
 	s->store = kp_kube_store_create(c->kube, &opts);
 }
 
+/* A kind that was named once is watched until the operator ends. */
+static void watch_workloads(struct kp_cluster *c)
+{
+	for (size_t i = 0; i < c->world->n_engines; i++) {
+		const struct kp_inference_engine_spec *spec = c->world->engines[i].spec;
+		int kind = spec ? kp_world_workload_kind(spec) : -1;
+		if (kind < 0 || c->has_workloads[kind]) {
+			continue;
+		}
+		c->has_workloads[kind] = true;
+		for (size_t k = 0; k < KP_MAX(c->opts.names->n, (size_t)1); k++) {
+			start_source(
+				c, &workloads[kind], c->opts.names->n ? c->opts.names->p[k] : "");
+		}
+	}
+}
+
 static void start(struct kp_cluster *c)
 {
 	size_t n = KP_MAX(c->opts.names->n, (size_t)1);
-	c->sources = kp_xcalloc(n * KP_LEN(watched), sizeof(*c->sources));
+	c->sources = kp_xcalloc(n * (KP_LEN(watched) + KP_LEN(workloads)), sizeof(*c->sources));
 	for (size_t i = 0; i < n; i++) {
 		const char *ns = c->opts.names->n ? c->opts.names->p[i] : "";
 		for (size_t k = 0; k < KP_LEN(watched); k++) {

@@ -56,6 +56,15 @@ static const struct keep owned_condition[] = { { "type", NULL }, { "status", NUL
 static const struct keep owned_status[] = { { "conditions", owned_condition }, END };
 static const struct keep owned[] = { { "metadata", meta }, { "status", owned_status }, END };
 
+static const struct keep workload_meta[] = { { "name", NULL }, { "namespace", NULL },
+	{ "uid", NULL }, { "resourceVersion", NULL }, END };
+static const struct keep our_label[] = { { KP_INJECT_LABEL, NULL }, END };
+static const struct keep template_meta[] = { { "labels", our_label }, END };
+static const struct keep template[] = { { "metadata", template_meta }, END };
+static const struct keep workload_spec[] = { { "template", template }, END };
+static const struct keep workload[] = { { "metadata", workload_meta }, { "spec", workload_spec },
+	END };
+
 static const struct keep node_status[] = { { "allocatable", NULL }, END };
 static const struct keep node[] = { { "metadata", meta }, { "status", node_status }, END };
 
@@ -98,6 +107,10 @@ void kp_trim_pod(json_t *object)
 void kp_trim_owned(json_t *object)
 {
 	trim(object, owned);
+}
+void kp_trim_workload(json_t *object)
+{
+	trim(object, workload);
 }
 void kp_trim_node(json_t *object)
 {

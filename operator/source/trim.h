@@ -8,6 +8,7 @@
 void kp_trim_pod(json_t *object);
 /* Of what we own: who owns it, what was applied, its generation. */
 void kp_trim_owned(json_t *object);
+void kp_trim_workload(json_t *object); /* whoever made it: whose its pods are */
 void kp_trim_node(json_t *object);
 /* Equal but for the resourceVersion. */
 bool kp_trim_same(const json_t *a, const json_t *b);

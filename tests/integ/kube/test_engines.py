@@ -5,7 +5,7 @@ import time
 
 import pytest
 import rig
-from cluster import PODS, Late, Operator, change, endpoints, path_of, put, set_status
+from cluster import PODS, Late, Operator, change, endpoints, in_pods, make_pod, path_of, put, set_status
 from fakes import Gateway, programs, wait_until
 
 pytestmark = pytest.mark.kube
@@ -462,3 +462,43 @@ def test_rights_that_are_taken_away_in_the_middle(limited, ns, cluster):
     wait_condition(ns, "WorkloadApplied", ("True", "Applied"))
     wait_until(lambda: o.errors() == [], "nothing wrong any more", timeout=40)
     gateway.close()
+
+
+def stateful_set(name, engine):
+    labels = {"app": "demo", **({"kelpie.dev/engine": engine} if engine else {})}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "engine", "image": "example/engine:1"}]}}
+    spec = {"replicas": 0, "serviceName": "x", "selector": {"matchLabels": {"app": "demo"}}, "template": pod}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_workload_of_somebody_else_is_looked_up(operator, ns):
+    """Whether it is there, and whether its pods will be the engine's: as long as there are none, that is what keeps it from serving."""
+    sets = f"/apis/apps/v1/namespaces/{ns.name}/statefulsets"
+    put(ns, pool(), in_pods(programs.engine("e", 1)))
+    wait_condition(ns, "WorkloadFound", ("False", "WorkloadNotFound"))
+    assert condition(ns, "Stalled") == ("True", "WorkloadNotFound")
+    ns.cluster.ask("POST", sets, stateful_set("x", None))
+    wait_condition(ns, "WorkloadFound", ("False", "WorkloadNotLabelled"))
+    change(ns, "InferenceEngine", "e", {"workloadRef": {"name": "y"}})
+    wait_condition(ns, "WorkloadFound", ("False", "WorkloadNotFound"))
+    ns.cluster.ask("POST", sets, stateful_set("y", "e"))
+    wait_condition(ns, "WorkloadFound", ("True", "Found"))
+    assert condition(ns, "Reconciling") == ("True", "NoPods")
+    ns.cluster.ask("DELETE", sets + "/y")
+    wait_condition(ns, "Stalled", ("True", "WorkloadNotFound"))
+    make_pod(ns, "left", "e")  # what there is serves on
+    set_status(ns, "left", "10.4.0.1")
+    wait_condition(ns, "Ready", ("False", "NoGateways"))
+    assert condition(ns, "WorkloadFound") == ("False", "WorkloadNotFound")
+    change(ns, "InferenceEngine", "e", {"workloadRef": {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}})
+    wait_condition(ns, "WorkloadFound", ("True", "NotLookedUp"))
+    assert operator.errors() == []
+
+
+def test_workloads_that_may_not_be_read_say_nothing(limited, ns):
+    """Their pods' label counts, as before; the status page names the right that is missing."""
+    operator = limited(rules())
+    put(ns, pool(), in_pods(programs.engine("e", 1)))
+    wait_until(lambda: any("watch `statefulsets`" in line for line in operator.errors()), "it says so")
+    wait_condition(ns, "Ready", ("False", "NoPods"))
+    assert condition(ns, "WorkloadFound") is None

@@ -38,6 +38,9 @@ enum { ROUNDS = 150, MAX = 64 };
 	"{\"kind\":\"" kind "\",\"apiVersion\":\"apps/v1\"," META(name, "o-" name,      \
 		",\"ownerReferences\":[{\"kind\":\"InferenceEngine\",\"name\":\"" owner \
 		"\",\"uid\":\"e-" owner "\"}]") "}"
+#define P_WORKLOAD(name, labels)                                                      \
+	"{\"kind\":\"StatefulSet\",\"apiVersion\":\"apps/v1\"," META(name, "s-" name, \
+		"") ",\"spec\":{\"template\":{\"metadata\":{\"labels\":{" labels "}}}}}"
 #define P_NODE(name, gpus)                                                \
 	"{\"kind\":\"Node\",\"apiVersion\":\"v1\"," META(name, "n-" name, \
 		"") ",\"status\":{\"allocatable\":{\"nvidia.com/gpu\":\"" gpus "\"}}}"
@@ -74,6 +77,9 @@ static const char *const history[] = {
 	P_OWNED("DaemonSet", "old", "was"),
 	P_OWNED("DaemonSet", "kelpie-gateway", "n"),
 	P_OWNED("Deployment", "t", "t"),
+	P_WORKLOAD("s", ""),
+	P_WORKLOAD("s", "\"kelpie.dev/engine\":\"w\""),
+	P_WORKLOAD("other", ""),
 	P_NODE("n1", "8"),
 	P_NODE("n2", "8"),
 };
@@ -154,6 +160,8 @@ static void play(struct cluster *c, struct kp_rng *r)
 
 /* --- what follows from them --- */
 
+enum { STATEFUL_SET = 1 }; /* of kp_workload_kinds */
+
 struct checked {
 	struct kp_intent *intent;
 };
@@ -187,7 +195,7 @@ static struct kp_world *world_of(const struct cluster *c, struct checked *checke
 	assert_string_equal(err.msg, "");
 	assert_int_equal(r, 0);
 	struct kp_world *w = kp_world_create(kp_steal(objects.set));
-	w->has_pods = w->has_nodes = true;
+	w->has_pods = w->has_nodes = w->has_workloads[STATEFUL_SET] = true;
 	for (size_t i = 0; i < c->n; i++) {
 		const json_t *v = c->objects[i];
 		kp_str kind = kp_doc_str(v, "kind"), name = name_of(v);
@@ -205,6 +213,8 @@ static struct kp_world *world_of(const struct cluster *c, struct checked *checke
 			kp_world_add_pod(w, v);
 		} else if (kp_str_eq(kind, KP_S("Node"))) {
 			kp_world_add_node(w, v);
+		} else if (kp_str_eq(kind, KP_S("StatefulSet"))) {
+			kp_world_add_workload(w, STATEFUL_SET, v);
 		} else {
 			kp_world_add_owned(w,
 				kp_str_eq(kind, KP_S("DaemonSet")) ? "DaemonSet" : "Deployment", v);
@@ -290,7 +300,7 @@ static void write_outcome(const struct cluster *c, struct kp_buf *out)
 			kp_buf_printf(out, "  %" KP_FMT " %d of %d\n", KP_ARG(pods.gpus[k].name),
 				(int)pods.gpus[k].per_replica, (int)pods.gpus[k].allocatable);
 		}
-		for (size_t k = 0; k < KP_ENGINE_LINKS; k++) {
+		for (size_t k = 0; k < pods.n_links; k++) {
 			kp_buf_printf(out, "  %s %s %s\n", pods.links[k].type, pods.links[k].reason,
 				pods.links[k].message);
 		}
@@ -356,6 +366,8 @@ static void test_every_order_ends_the_same(void **state)
 	assert_has(&wanted, "engine odd: spec.replicas: Invalid value: -1");
 	assert_has(&wanted,
 		"  1 pods, 0 updated, 3 wanted, 1 kinds of gpus\n  nvidia.com/gpu 2 of 16\n");
+	assert_has(&wanted, "  WorkloadFound Found StatefulSet `s` makes its pods\n");
+	assert_has(&wanted, "  WorkloadFound WorkloadNotLabelled spec.workloadRef: ");
 	kp_buf_fini(&wanted);
 	kp_buf_fini(&again);
 }
