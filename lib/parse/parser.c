@@ -154,7 +154,9 @@ static size_t text_data(struct kp_parser *p, kp_str run)
 	if (n) {
 		return n;
 	}
-	if (!p->g) {
+	bool may_begin =
+		p->t && !p->has_text && !p->had_thought; /* a thought, behind white space */
+	if (!p->g && !may_begin) {
 		kp_out_text(p, run);
 		return run.n;
 	}
@@ -165,8 +167,8 @@ static size_t text_data(struct kp_parser *p, kp_str run)
 		kp_buf_add(&p->space, kp_str_sub(run, 0, n));
 		return n;
 	}
-	if (p->g->start && !p->has_text && p->n_calls == 0 && strchr(p->g->start, run.p[0]) &&
-		run.p[0]) {
+	if (p->g && p->g->start && !p->has_text && p->n_calls == 0 &&
+		strchr(p->g->start, run.p[0]) && run.p[0]) {
 		kp_calls_open(p, kp_str_sub(run, 0, 0), true);
 		return 0;
 	}

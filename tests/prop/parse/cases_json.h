@@ -93,6 +93,12 @@ KP_UNUSED static const struct parse_case json_cases[] = {
 		"<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>Hi<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool=\"get_weather\" index=\"1\"<|sep|>"
 		"<|open|>argument key=\"city\" type=\"string\"<|sep|>Paris<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>",
 		"R:hm\nC:Hi\n" A_C },
+	{ "kimi_k3", NULL, 0,
+		"<|open|>tools<|sep|><|open|>call tool=\"get_weather\" index=\"1\"<|sep|><|open|>argument key=\"city\" type=\"string\"<|sep|><|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+		"T:get_weather {\"city\":\"\"}\n" },
+	{ "glm45", NULL, 0,
+		"<tool_call> get_weather \t\n<arg_key>city</arg_key><arg_value></arg_value> </tool_call><tool_call>now </tool_call>",
+		"T:get_weather {\"city\":\"\"}\n" NOW },
 	{ "trinity", "qwen3", 0, "<think>hm " H1, "R:hm \n" A },
 	{ "gigachat3", NULL, 0, "Hm.<|function_call|>" JA "<|message_sep|>\n\n", "C:Hm.\n" A },
 	{ "gigachat3", NULL, 0, "function call<|role_sep|>\n" JA, A },

@@ -24,6 +24,13 @@ KP_UNUSED static const struct parse_case other_cases[] = {
 	{ "mistral", "mistral", 0, "[THINK]é[/THINK]Hi", "R:é\nC:Hi\n" },
 	{ NULL, "granite", 0, "Here is my thought process: a Here is my response: b",
 		"R: a \nC: b\n" },
+	/* White space before a thought is markup, with tools and without. */
+	{ NULL, "granite", 0, "\nHere is my thought process: a Here is my response: b",
+		"R: a \nC: b\n" },
+	{ "hermes", "qwen3", 0, "\n<think>\nhm\n</think>\n\nHi", "R:hm\nC:Hi\n" },
+	{ NULL, "qwen3", 0, "\n<think>\nhm\n</think>\n\nHi", "R:hm\nC:Hi\n" },
+	{ NULL, "qwen3", 0, " \n Hi\n", "C: \n Hi\n\n" },
+	{ NULL, "qwen3", 0, " \n", "C: \n\n" },
 	{ NULL, "ernie45", 0, "a\n</think>\n\n<response>\nHi\n</response>\n", "R:a\nC:Hi\n\n" },
 	/* Python */
 	{ "llama4_pythonic", NULL, 0, "[get_weather(city=\"Paris\"), get_time(tz=\"CET\")]", AB_C },
