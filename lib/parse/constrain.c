@@ -90,13 +90,30 @@ static void put_regex(struct builder *b, const char *pattern)
 	kp_buf_addc(b->out, '}');
 }
 
-/* The longest control that the text begins with; NULL: none. */
-static const kp_str *control_at(const struct kp_constrain_opts *o, kp_str text)
+/* How much of the text the control stands for: all markers of a vocabulary may have a suffix (<think:6124c78e>). 0: it is another. */
+static size_t stands_for(const struct kp_constrain_opts *o, kp_str control, kp_str text)
+{
+	bool suffixed = (o->tools && o->tools->suffixed) || (o->thinking && o->thinking->suffixed);
+	ptrdiff_t colon = suffixed ? kp_str_find_char(control, ':') : -1;
+	if (kp_str_starts(text, control)) {
+		return control.n;
+	}
+	return colon > 0 && kp_str_starts(text, kp_str_sub(control, 0, (size_t)colon)) &&
+			       kp_str_starts(kp_str_skip(text, (size_t)colon), KP_S(">"))
+		       ? (size_t)colon + 1
+		       : 0;
+}
+
+/* The control that most of the text's begin is, *ret_n bytes; NULL: none. */
+static const kp_str *control_at(const struct kp_constrain_opts *o, kp_str text, size_t *ret_n)
 {
 	const kp_str *best = NULL;
+	*ret_n = 0;
 	for (size_t i = 0; i < o->n_controls; i++) {
-		if (kp_str_starts(text, o->controls[i]) && (!best || o->controls[i].n > best->n)) {
+		size_t n = stands_for(o, o->controls[i], text);
+		if (n > *ret_n) {
 			best = &o->controls[i];
+			*ret_n = n;
 		}
 	}
 	return best;
@@ -105,16 +122,16 @@ static const kp_str *control_at(const struct kp_constrain_opts *o, kp_str text)
 /* As one or more elements: tokens where the vocabulary has them, text between. */
 static void put_literal(struct builder *b, kp_str text)
 {
-	size_t from = 0;
+	size_t from = 0, n;
 	for (size_t i = 0; i < text.n;) {
-		const kp_str *control = control_at(b->o, kp_str_skip(text, i));
+		const kp_str *control = control_at(b->o, kp_str_skip(text, i), &n);
 		if (!control) {
 			i++;
 			continue;
 		}
 		put_const(b, kp_str_sub(text, from, i));
 		put_token(b, b->o->control_ids[control - b->o->controls]);
-		from = i += control->n;
+		from = i += n;
 	}
 	put_const(b, kp_str_skip(text, from));
 }
@@ -145,14 +162,15 @@ static void put_form(struct builder *b, const char *form, kp_str name)
 /* Text up to one of the markers, which is not taken. Where the first begins with a token it is tokens that end it, else their text. */
 static void put_free(struct builder *b, const char *const *marks, size_t n)
 {
-	bool tokens = n && control_at(b->o, kp_str_c(marks[0]));
+	size_t ignored;
+	bool tokens = n && control_at(b->o, kp_str_c(marks[0]), &ignored);
 	item(b);
 	kp_buf_addz(b->out, tokens ? "{\"type\":\"any_tokens\",\"exclude_tokens\":["
 				   : "{\"type\":\"any_text\",\"excludes\":[");
 	b->first = true;
 	for (size_t i = 0; i < n; i++) {
 		kp_str mark = kp_str_c(marks[i]);
-		const kp_str *control = control_at(b->o, mark);
+		const kp_str *control = control_at(b->o, mark, &ignored);
 		if (tokens && control) {
 			item(b);
 			kp_buf_u64(b->out, b->o->control_ids[control - b->o->controls]);
@@ -163,6 +181,12 @@ static void put_free(struct builder *b, const char *const *marks, size_t n)
 	}
 	kp_buf_lit(b->out, "]}");
 	b->first = false;
+}
+
+/* Inkling's messages are channels, too, with markers of its own. */
+static bool is_harmony(const struct kp_grammar *g)
+{
+	return g && g->body == KP_BODY_CHANNELS && !g->message;
 }
 
 /* --- thoughts ------------------------------------------------------------------------------------- */
@@ -182,9 +206,9 @@ static void openers(const struct kp_grammar *g, const char **marks, size_t *n)
 static void put_thought(struct builder *b, const struct kp_thinking *t)
 {
 	const char *close = t->close[0], *marks[2 * KP_MARKS + 1];
-	size_t n = 1;
+	size_t n = 1, ignored;
 	for (size_t i = 0; i < KP_MARKS && t->close[i]; i++) {
-		if (control_at(b->o, kp_str_c(t->close[i]))) {
+		if (control_at(b->o, kp_str_c(t->close[i]), &ignored)) {
 			close = t->close[i];
 			break;
 		}
@@ -202,8 +226,7 @@ static void put_thoughts(struct builder *b)
 	static const char *const marks[] = { "<|end|>", "<|start|>", "<|channel|>", "<|message|>",
 		"<|constrain|>", "<|call|>", "<|return|>" };
 	const struct kp_thinking *t = b->o->thinking;
-	bool channels = b->o->tools && b->o->tools->body == KP_BODY_CHANNELS;
-	if (channels) {
+	if (is_harmony(b->o->tools)) {
 		wrap_begin(b, "optional");
 		seq_begin(b);
 		put_literal(b, KP_S("<|channel|>analysis<|message|>"));
@@ -226,8 +249,7 @@ static void put_thoughts(struct builder *b)
 
 static bool has_thoughts(const struct kp_constrain_opts *o)
 {
-	return (o->tools && o->tools->body == KP_BODY_CHANNELS) ||
-	       (o->thinking && o->start != KP_PARSE_IN_TEXT);
+	return is_harmony(o->tools) || (o->thinking && o->start != KP_PARSE_IN_TEXT);
 }
 
 /* --- calls ---------------------------------------------------------------------------------------- */
@@ -330,7 +352,7 @@ static void put_text_and_calls(struct builder *b, const struct kp_call_form *for
 	const char *marks[2 * KP_MARKS];
 	size_t n = 0;
 	openers(g, marks, &n);
-	if (g->body == KP_BODY_CHANNELS) {
+	if (is_harmony(g)) {
 		or_begin(b);
 		put_calls(b, form);
 		seq_begin(b);
@@ -523,7 +545,7 @@ static int wants(const struct kp_constrain_opts *o, const struct kp_call_form *f
 static int put_answer(struct builder *b, enum want want, const struct kp_call_form *form,
 	struct kp_arena *a, struct kp_err *err)
 {
-	bool channels = b->o->tools && b->o->tools->body == KP_BODY_CHANNELS;
+	bool channels = is_harmony(b->o->tools);
 	if (want == WANT_TEXT_AND_CALLS) {
 		put_text_and_calls(b, form);
 		return 0;

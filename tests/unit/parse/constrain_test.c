@@ -115,11 +115,54 @@ static void test_formats(void **state)
 	assert_string_equal(m.err.param, "guided_regex");
 }
 
+/* Hy 3: all markers of the vocabulary end in one suffix. */
+static void test_markers_with_a_suffix(void **state)
+{
+	(void)state;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	static const kp_str controls[] = { KP_S_INIT("<tool_calls:6124c78e>"),
+		KP_S_INIT("</think:6124c78e>"), KP_S_INIT("</thinker:6124c78e>") };
+	static const kp_id ids[] = { 7, 9, 11 };
+	const struct kp_chat chat = { .tool_choice = KP_TOOL_CHOICE_UNSET };
+	const struct kp_output_format format = { .kind = KP_CONSTRAINT_JSON_OBJECT };
+	struct kp_constrain_opts o = { .tools = kp_grammar_find(KP_S("hunyuan")),
+		.thinking = kp_thinking_find(KP_S("hunyuan")),
+		.start = KP_PARSE_IN_THOUGHT,
+		.controls = controls,
+		.control_ids = ids,
+		.n_controls = KP_LEN(controls),
+		.chat = &chat,
+		.format = &format };
+	struct made m = { .err = KP_ERR_INIT };
+	assert_int_equal(kp_constrain(&o, a, &m.c, &m.reads, &m.err), 0);
+	HAS(m, "{\"type\":\"any_tokens\",\"exclude_tokens\":[9,7]},{\"type\":\"token\",\"token\":9}");
+	o.tools = kp_grammar_find(
+		KP_S("hermes")); /* where there is no suffix, it is another marker */
+	o.thinking = kp_thinking_find(KP_S("qwen3"));
+	assert_int_equal(kp_constrain(&o, a, &m.c, &m.reads, &m.err), 0);
+	HAS_NOT(m, "\"token\"");
+}
+
+/* Messages with other markers than harmony's. */
+static void test_inkling_is_no_harmony(void **state)
+{
+	(void)state;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct made m =
+		make(a, "inkling", (struct kp_chat){ .tool_choice = KP_TOOL_CHOICE_REQUIRED },
+			(struct kp_output_format){ .kind = 0 }, KP_PARSE_IN_TEXT);
+	assert_int_equal(m.c.kind, KP_CONSTRAINT_TAG);
+	assert_ptr_equal(m.reads, &kp_grammar_list);
+	HAS_NOT(m, "<|channel|>");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_asked_for),
 		cmocka_unit_test(test_tc26_required),
+		cmocka_unit_test(test_markers_with_a_suffix),
+		cmocka_unit_test(test_inkling_is_no_harmony),
 		cmocka_unit_test(test_allowed_tools),
 		cmocka_unit_test(test_formats),
 	};
