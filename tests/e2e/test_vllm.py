@@ -4,6 +4,7 @@ brings vLLM (6 GB). The truth is vLLM itself, asked for the same ids without a g
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import statistics
@@ -289,3 +290,94 @@ def test_figures(gateway):
         )
     with stream(gateway.port, CHAT, {"model": "tiny", "messages": MESSAGES, "max_tokens": 5}) as s:
         assert Joined(s, chat=True).models == {"tiny"} and s.done
+
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+    },
+}
+NOW = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"enum": ["a", "b"]}, "n": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["name", "n"],
+    "additionalProperties": False,
+}
+THINK, CLOSE = 151667, 151668  # of Qwen3
+
+
+def constrained(port, think=False, **more):
+    """One choice. Random weights never end a thought by themselves: the tokens that begin and end one are made likely, which counts where the constraint lets them."""
+    body = {
+        "model": "m",
+        "messages": MESSAGES,
+        "temperature": 0,
+        "max_tokens": 200,
+        "logit_bias": {CLOSE: 100, THINK: 60},
+        "chat_template_kwargs": {"enable_thinking": think},
+        **more,
+    }
+    return both(port, CHAT, body)["choices"][0]
+
+
+@pytest.mark.parametrize("think", [False, True])
+def test_structured_output(gateway, think):
+    """SO-01: the schema holds for the answer, and the thought before it is free."""
+
+    def content(**more):
+        choice = constrained(gateway.port, think, **more)
+        assert choice["finish_reason"] == "stop", choice
+        assert "think>" not in choice["message"]["content"]
+        return choice["message"]["content"]
+
+    def checked(text):
+        value = json.loads(text)
+        assert value["name"] in ("a", "b") and 0 <= value["n"] <= 99
+        return value
+
+    checked(content(response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}}))
+    checked(content(structured_outputs={"json": SCHEMA}))
+    assert re.fullmatch("[A-C]{3}", content(guided_regex="[A-C]{3}"))
+    assert content(guided_choice=["Paris", 'R"ome']) in ("Paris", 'R"ome')
+    assert content(guided_grammar='root ::= "yes" | "no"') in ("yes", "no")
+    tag = {"type": "sequence", "elements": [{"type": "const_string", "value": "<n>"}, {"type": "json_schema", "json_schema": {"enum": [7]}}]}
+    assert content(response_format={"type": "structural_tag", "format": tag}) == "<n>7"
+
+
+def test_structured_completions(gateway):
+    body = {"model": "m", "prompt": "x", "temperature": 0, "max_tokens": 40}
+    assert both(gateway.port, COMPLETIONS, {**body, "guided_choice": [" one", " two"]})["choices"][0]["text"] in (" one", " two")
+    assert json.loads(both(gateway.port, COMPLETIONS, {**body, "json_schema": json.dumps(SCHEMA)})["choices"][0]["text"])
+
+
+@pytest.mark.parametrize("think", [False, True])
+def test_calls_that_must_be_made(gateway, think):
+    """TC-26, TC-27, TC-34."""
+    named = {"type": "function", "function": {"name": "get_weather"}}
+    only = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}}
+    for choice, names, finish in [("required", {"get_weather", "now"}, "tool_calls"), (named, {"get_weather"}, "stop"), (only, {"now"}, "tool_calls")]:
+        got = constrained(gateway.port, think, tools=[WEATHER, NOW], tool_choice=choice, parallel_tool_calls=False)
+        (call_,) = got["message"]["tool_calls"]
+        arguments = json.loads(call_["function"]["arguments"])
+        assert call_["function"]["name"] in names and got["finish_reason"] == finish
+        assert not got["message"].get("content")
+        if call_["function"]["name"] == "now":
+            assert arguments == {}
+        else:
+            assert arguments["city"] in ("Paris", "Rome") and 1 <= arguments["days"] <= 9
+
+
+def test_what_cannot_be_compiled(gateway):
+    """SO-03, SO-06: vLLM's refusal is the request's fault, and it lives on."""
+    for bad in ({"guided_regex": "(unclosed"}, {"guided_json": {"type": "nonsense"}}, {"guided_grammar": "root ::= nothing"}):
+        answer = call(gateway.port, CHAT, {"model": "m", "messages": MESSAGES, "max_tokens": 9, **bad})
+        assert answer.status == 400, (bad, answer.status, answer.body)
+    assert constrained(gateway.port, guided_choice=["yes"])["message"]["content"] == "yes"
