@@ -174,11 +174,11 @@ static void what_a_newer_gateway_asks_for_is_not_dropped(void **state)
 	struct kp_err err;
 	/* A field that is not known is skipped, a bit that makes it count is not. */
 	assert_int_equal(decode_request(KP_S(HEAD IDS "\x38\x01\x32\x03\xf8\x01\x01"), &err), 0);
-	assert_int_equal(decode_request(KP_S(HEAD IDS "\x32\x03\x08\x81\x10"), &err), -1);
+	assert_int_equal(decode_request(KP_S(HEAD IDS "\x32\x03\x08\x81\x20"), &err), -1);
 	assert_int_equal(err.code, KP_UNIMPLEMENTED);
 	assert_string_equal(
-		err.msg, "read `sampling.set`: bits 0x800 are not known to this version");
-	assert_int_equal(decode_request(KP_S(HEAD IDS "\x32\x03\x08\xff\x0f"), &err), 0);
+		err.msg, "read `sampling.set`: bits 0x1000 are not known to this version");
+	assert_int_equal(decode_request(KP_S(HEAD IDS "\x32\x03\x08\xff\x1f"), &err), 0);
 }
 
 /* `n` bytes of a list field, each an element of one byte. */
