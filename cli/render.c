@@ -64,8 +64,13 @@ static int read_request(kp_str text, struct kp_turn *t, struct kp_buf *body, str
 			return err->param[0] ? -1 : kp_err_wrap(err, "`messages`");
 		}
 	} else {
+		enum kp_json_type type = kp_json_peek(&j);
 		if (kp_json_object(&j, err)) {
-			return -1;
+			return type == KP_JSON_NONE
+				       ? -1
+				       : kp_err_set(err, KP_INVALID_ARGUMENT,
+						 "request: expected an object, or a list of messages, got %s",
+						 kp_json_type_name(type));
 		}
 		while ((more = kp_json_member(&j, &name, err)) > 0) {
 			if (read_member(&j, name, t, body, err)) {

@@ -132,7 +132,8 @@ def test_a_broken_tokenizer_is_no_wrong_usage(tmp_path, text):
         assert "can be asked" not in message
 
 
-@pytest.mark.parametrize("chat, said", [("[]", "`messages`: must not be empty"), ("[1]", "`messages[0]`: expected an object"), ("[", "parse JSON"), ('{"messages": []}', "`messages`: must not be empty")])
+@pytest.mark.parametrize("chat, said", [("[]", "`messages`: must not be empty"), ("[1]", "`messages[0]`: expected an object"), ("[", "parse JSON"), ('{"messages": []}', "`messages`: must not be empty"),
+                                        ("null", "request: expected an object, or a list of messages, got null")])
 def test_messages_that_make_no_sense(tmp_path, chat, said):
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}')
     (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
