@@ -7,6 +7,9 @@
 #include "control/items.h"
 
 #define KP_CONTROL_METHOD "/kelpie.control.v1.Control/Connect"
+/* In a standby's status, when it knows who leads: between these two stands the leader's address. */
+#define KP_CONTROL_LEADER     "is a standby; the leader is `"
+#define KP_CONTROL_LEADER_END "`"
 enum {
 	KP_CONTROL_PROTOCOL = 1,
 	KP_CONTROL_TO_OPERATOR_MAX = 8 << 20, /* bytes of one message */

@@ -464,9 +464,13 @@ static void on_tick(struct kp_timer *t)
 
 static int say_standby(const struct kp_service *s, struct kp_err *err)
 {
-	return kp_err_set(err, KP_UNAVAILABLE, "operator `%s` is a standby; the leader %s%s%s",
-		s->opts.id, s->leader[0] ? "is `" : "is not known", s->leader,
-		s->leader[0] ? "`" : "");
+	if (!s->leader[0]) {
+		return kp_err_set(err, KP_UNAVAILABLE,
+			"operator `%s` is a standby; the leader is not known", s->opts.id);
+	}
+	return kp_err_set(err, KP_UNAVAILABLE,
+		"operator `%s` " KP_CONTROL_LEADER "%s" KP_CONTROL_LEADER_END, s->opts.id,
+		s->leader);
 }
 
 kp_str kp_service_leader(const struct kp_service *s)

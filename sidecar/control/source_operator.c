@@ -1,7 +1,8 @@
 /* DESIGN: one stream to the operator, opened again with back-off when it ends. Which programs are taken is
    lib/control's follower to say; what is taken is applied, acknowledged, and kept on disk. Without the
    operator the gateway goes on with what it has; what cannot be written to disk is said and harms
-   nothing else. */
+   nothing else. A Service leads to any of several operators: one that stands by names the leader, and that one is
+   asked next, for the same name in its certificate; if it does not answer, the Service again. */
 #include "sidecar/control/source.h"
 
 #include "base/clock.h"
@@ -10,6 +11,7 @@
 #include "control/epoch.h"
 #include "control/follower.h"
 #include "control/last_good.h"
+#include "net/addr.h"
 #include "obs/log.h"
 #include "rpc/rpc.h"
 
@@ -28,8 +30,10 @@ struct follow {
 	struct kp_source_sink sink;
 	struct kp_follower follower;
 	struct kp_rpc_client *client;
-	struct kp_rpc_stream *stream; /* NULL: waiting to try again */
-	bool is_welcome;
+	struct kp_rpc_client *at_leader; /* NULL: the last stream was not one to `leader` */
+	char leader[300];                /* as a standby said it last, for the next attempt; "" */
+	struct kp_rpc_stream *stream;    /* NULL: waiting to try again */
+	bool is_welcome, is_hurried;
 	struct kp_timer again, welcome, report;
 	int64_t backoff_ns, report_ns, report_due_ns, keep_again_ns;
 	struct kp_rng rng;
@@ -47,7 +51,7 @@ static void set_text(char *to, size_t size, const char *text)
 	snprintf(to, size, "%s", text);
 }
 
-static void send(struct follow *f, const struct kp_gateway_message *m)
+static void tell(struct follow *f, const struct kp_gateway_message *m)
 {
 	KP_AUTO(buf) struct kp_buf out;
 	struct kp_err err;
@@ -136,7 +140,7 @@ static void on_report(struct kp_timer *t)
 	struct kp_gateway_message m = { .type = KP_GATEWAY_REPORT };
 	f->sink.fill(f->sink.arg, a, &m.report);
 	m.report.state_error = kp_str_c(f->state_error);
-	send(f, &m);
+	tell(f, &m);
 	kp_arena_destroy(a);
 	f->report_due_ns = kp_loop_now(f->loop) + f->report_ns;
 	kp_timer_start(f->loop, t, f->report_due_ns, on_report);
@@ -185,7 +189,7 @@ static void refuse(struct follow *f, const struct kp_revision *revision, const s
 	kp_log(KP_LOG_ERROR, "program refused, the last good one stays",
 		kp_f_z("revision", kp_revision_text(revision, text)),
 		kp_f_z("reason", err->reason ? err->reason : "-"), kp_f_err(err));
-	send(f, &m);
+	tell(f, &m);
 	f->sink.changed(f->sink.arg);
 }
 
@@ -211,7 +215,7 @@ static void on_program(struct follow *f, const struct kp_program_message *m)
 			kp_f_int("engines", (int64_t)p->n_engines));
 		f->sink.program(f->sink.arg, p, kp_wall_ns() / KP_NS_PER_S);
 	}
-	send(f, &(struct kp_gateway_message){ .type = KP_GATEWAY_ACK, .ack = m->revision });
+	tell(f, &(struct kp_gateway_message){ .type = KP_GATEWAY_ACK, .ack = m->revision });
 	keep(f);
 	f->sink.changed(f->sink.arg);
 }
@@ -239,11 +243,24 @@ static void on_message(void *user, kp_str bytes)
 
 /* --- the stream --- */
 
-static void connect(struct follow *f);
+static void open_stream(struct follow *f);
 
 static void on_again(struct kp_timer *t)
 {
-	connect(KP_CONTAINER(t, struct follow, again));
+	open_stream(KP_CONTAINER(t, struct follow, again));
+}
+
+static void learn_leader(struct follow *f, kp_str status)
+{
+	ptrdiff_t at = kp_str_find(status, KP_S(KP_CONTROL_LEADER));
+	if (at < 0) {
+		return;
+	}
+	kp_str address = kp_str_skip(status, (size_t)at + sizeof(KP_CONTROL_LEADER) - 1);
+	ptrdiff_t n = kp_str_find(address, KP_S(KP_CONTROL_LEADER_END));
+	if (n > 0 && (size_t)n < sizeof(f->leader)) {
+		snprintf(f->leader, sizeof(f->leader), "%.*s", (int)n, address.p);
+	}
 }
 
 static void on_closed(void *user, const struct kp_err *status)
@@ -265,8 +282,15 @@ static void on_closed(void *user, const struct kp_err *status)
 			kp_f_z("address", f->gateway->config.control), kp_f_z("reason", why));
 		f->sink.changed(f->sink.arg);
 	}
-	int64_t wait = f->backoff_ns / 2 + (int64_t)kp_rng_below(&f->rng, (uint64_t)f->backoff_ns);
-	f->backoff_ns = KP_MIN(f->backoff_ns * 2, BACKOFF_MAX_NS);
+	f->leader[0] = '\0';
+	if (status->code == KP_UNAVAILABLE) {
+		learn_leader(f, kp_str_c(status->msg));
+	}
+	bool is_hint = f->leader[0] && !f->is_hurried;
+	int64_t pause = is_hint ? BACKOFF_MIN_NS : f->backoff_ns;
+	int64_t wait = pause / 2 + (int64_t)kp_rng_below(&f->rng, (uint64_t)pause);
+	f->backoff_ns = is_hint ? f->backoff_ns : KP_MIN(f->backoff_ns * 2, BACKOFF_MAX_NS);
+	f->is_hurried = is_hint; /* at once to a leader, but not again and again */
 	kp_timer_start(f->loop, &f->again, kp_loop_now(f->loop) + wait, on_again);
 }
 
@@ -324,15 +348,36 @@ static void hello(struct follow *f)
 		}
 		m.hello.known = known;
 	}
-	send(f, &m);
+	tell(f, &m);
 	kp_mem_free(known);
 	kp_program_destroy(p);
 }
 
-static void connect(struct follow *f)
+static const struct kp_rpc_limits limits = { .max_message_bytes = KP_CONTROL_TO_GATEWAY_MAX };
+
+/* Leaves at_leader NULL where that is no address to go to. */
+static void turn_to_leader(struct follow *f)
+{
+	const struct kp_config *c = &f->gateway->config;
+	const struct kp_rpc_tls tls = { .dir = c->tls_dir };
+	struct kp_addr a;
+	struct kp_err err;
+	kp_rpc_client_destroy(f->at_leader);
+	f->at_leader = NULL;
+	if (f->leader[0] && (kp_addr_parse(c->control, &a, &err) ||
+				    kp_rpc_client_create(f->loop, f->leader, KP_CONTROL_METHOD,
+					    &tls, a.host, &limits, &f->at_leader, &err))) {
+		kp_log(KP_LOG_WARN, "cannot turn to the operator that leads",
+			kp_f_z("address", f->leader), kp_f_err(&err));
+	}
+	f->leader[0] = '\0';
+}
+
+static void open_stream(struct follow *f)
 {
 	static const struct kp_rpc_stream_ops ops = { on_message, on_closed };
-	f->stream = kp_rpc_client_open(f->client, &ops, f);
+	turn_to_leader(f);
+	f->stream = kp_rpc_client_open(f->at_leader ? f->at_leader : f->client, &ops, f);
 	kp_timer_start(f->loop, &f->welcome, kp_loop_now(f->loop) + WELCOME_NS, on_no_welcome);
 	hello(f);
 }
@@ -341,7 +386,7 @@ static void connect(struct follow *f)
 
 static void start(struct kp_source *s)
 {
-	connect(KP_CONTAINER(s, struct follow, base));
+	open_stream(KP_CONTAINER(s, struct follow, base));
 }
 
 /* What changes together is told together. */
@@ -379,7 +424,8 @@ static void report(const struct kp_source *s, struct kp_buf *out)
 static void destroy(struct kp_source *s)
 {
 	struct follow *f = KP_CONTAINER(s, struct follow, base);
-	kp_rpc_client_destroy(f->client); /* the stream ends now: on_closed */
+	kp_rpc_client_destroy(f->at_leader); /* the stream ends now: on_closed */
+	kp_rpc_client_destroy(f->client);
 	kp_timer_stop(f->loop, &f->again);
 	kp_timer_stop(f->loop, &f->welcome);
 	kp_timer_stop(f->loop, &f->report);
@@ -392,8 +438,6 @@ int kp_source_operator_create(struct kp_gateway *g, struct kp_loop *loop,
 	const struct kp_source_sink *sink, struct kp_source **ret, struct kp_err *err)
 {
 	static const struct kp_source_ops ops = { start, engines_changed, report, destroy };
-	static const struct kp_rpc_limits limits = { .max_message_bytes =
-							     KP_CONTROL_TO_GATEWAY_MAX };
 	const char *help = "Programs the operator sent, by result.";
 	const struct kp_label taken = { "result", KP_S("accepted") },
 			      nacked = { "result", KP_S("refused") };
