@@ -271,7 +271,13 @@ static int check_assistant(struct reader *r, struct kp_jv *m)
 	if (is_given(kp_jv_get(m, KP_S("audio")))) {
 		return bad(r, "unsupported_parameter", "not supported yet", ".audio");
 	}
-	return check_content(r, m, true) || check_calls(r, m) || check_function_call(r, m) ? -1 : 0;
+	if (check_content(r, m, true) || check_calls(r, m) || check_function_call(r, m)) {
+		return -1;
+	}
+	/* Without content and calls it said nothing, which templates write as an empty text. */
+	const struct kp_jv *calls = kp_jv_get(m, KP_S("tool_calls")), empty = text_value(KP_S(""));
+	bool silent = !is_given(kp_jv_get(m, KP_S("content"))) && (!is_given(calls) || !calls->n);
+	return silent ? set(r, m, KP_S("content"), &empty) : 0;
 }
 
 static int check_tool(struct reader *r, struct kp_jv *m)

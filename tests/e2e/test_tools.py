@@ -118,6 +118,17 @@ def test_the_older_function_call(gateway, sim):
     assert sent[0] == sent[1]
 
 
+def test_an_assistant_that_said_nothing(gateway, sim):
+    """Clients keep such turns; templates write an empty text."""
+    sent = set()
+    for silent in ({"content": ""}, {"content": None}, {}, {"tool_calls": []}, {"content": None, "tool_calls": None, "function_call": None}, {"content": None, "refusal": "no"}):
+        messages = [QUESTION, {"role": "assistant", **silent}, QUESTION]
+        answer = call(gateway.port, CHAT, {"model": "m", "messages": messages, "max_tokens": 1})
+        assert answer.status == 200, (silent, answer.body)
+        sent.add(tuple(ids_sent(sim, answer.json()["id"])))
+    assert len(sent) == 1
+
+
 def test_as_vllm_takes_it(client, sim, qwen3):
     """What OpenAI's API does not have goes in `extra_body`."""
     messages = [QUESTION, {"role": "assistant", "content": "It is", "reasoning": "Hm."}]

@@ -31,11 +31,7 @@ static void test_taken_as_they_are(void **state)
 	(void)state;
 	static const char *const same[] = {
 		"[{\"role\":\"developer\",\"content\":\"a\",\"name\":\"n\"},{\"x\":[1],\"content\":\"\",\"role\":\"user\"}]",
-		"[{\"role\":\"assistant\",\"content\":null}]",
-		"[{\"role\":\"assistant\"}]",
 		"[{\"role\":\"assistant\",\"reasoning_content\":\"r\",\"thinking\":null,\"content\":[]}]",
-		"[{\"role\":\"assistant\",\"content\":null,\"refusal\":null,\"audio\":null,\"annotations\":[],\"function_call\":null,\"tool_calls\":null}]",
-		"[{\"role\":\"assistant\",\"tool_calls\":[]}]",
 		"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}},"
 		"{\"function\":{\"arguments\":{\"a\":[]},\"name\":\"g\"},\"index\":1}]},"
 		"{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"r\"},{\"role\":\"tool\",\"name\":\"g\",\"content\":\"\"}]",
@@ -43,6 +39,21 @@ static void test_taken_as_they_are(void **state)
 	for (size_t i = 0; i < KP_LEN(same); i++) {
 		becomes(same[i], same[i]);
 	}
+}
+
+/* Many templates fail without a content. */
+static void test_an_assistant_that_said_nothing(void **state)
+{
+	(void)state;
+	becomes("[{\"role\":\"assistant\",\"content\":null}]",
+		"[{\"role\":\"assistant\",\"content\":\"\"}]");
+	becomes("[{\"role\":\"assistant\"}]", "[{\"role\":\"assistant\",\"content\":\"\"}]");
+	becomes("[{\"role\":\"assistant\",\"tool_calls\":[]}]",
+		"[{\"role\":\"assistant\",\"tool_calls\":[],\"content\":\"\"}]");
+	becomes("[{\"role\":\"assistant\",\"content\":null,\"refusal\":null,\"audio\":null,\"annotations\":[],"
+		"\"function_call\":null,\"tool_calls\":null}]",
+		"[{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null,\"audio\":null,\"annotations\":[],"
+		"\"function_call\":null,\"tool_calls\":null}]");
 }
 
 static void test_parts_have_text_only(void **state)
@@ -287,6 +298,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_taken_as_they_are),
+		cmocka_unit_test(test_an_assistant_that_said_nothing),
 		cmocka_unit_test(test_parts_have_text_only),
 		cmocka_unit_test(test_missing_arguments),
 		cmocka_unit_test(test_the_older_function_call),
