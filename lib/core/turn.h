@@ -78,7 +78,8 @@ struct kp_turn {
 	struct kp_chat chat;             /* CHAT */
 	const struct kp_prompt *prompts; /* COMPLETION */
 	size_t n_prompts;
-	bool add_special_tokens; /* of text prompts */
+	const char *prompt_param; /* COMPLETION: what the client calls them; NULL: `prompt` */
+	bool add_special_tokens;  /* of text prompts */
 
 	struct kp_sampling sampling;
 	struct kp_output_format format;

@@ -297,6 +297,15 @@ static int read_stop(struct reader *r, struct kp_err *err)
 	return kp_params_stop(&r->j, r->t, err);
 }
 
+static int read_stop_sequences(struct reader *r, struct kp_err *err)
+{
+	enum kp_json_type type = kp_json_peek(&r->j);
+	return type == KP_JSON_ARRAY
+		       ? kp_params_stop(&r->j, r->t, err)
+		       : kp_json_fail(&r->j, err, "expected an array of strings, got %s",
+				 kp_json_type_name(type));
+}
+
 static int read_stop_ids(struct reader *r, struct kp_err *err)
 {
 	return kp_params_stop_ids(&r->j, r->t, err);
@@ -479,7 +488,7 @@ static const struct param table[] = {
 	{ "tool_choice", ANTHROPIC, read_anthropic, NULL },
 	{ "thinking", ANTHROPIC, read_anthropic, NULL },
 	{ "output_config", ANTHROPIC, read_anthropic, NULL },
-	{ "stop_sequences", MESSAGES, read_stop, NULL },
+	{ "stop_sequences", MESSAGES, read_stop_sequences, NULL },
 	/* Accepted without effect on the answer (docs/api-openai.md and docs/api-anthropic.md list them). */
 	{ "metadata", MESSAGES, skip_value, NULL },
 	{ "cache_control", ANTHROPIC, skip_value, NULL },

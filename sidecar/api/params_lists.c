@@ -1,7 +1,23 @@
 /* DESIGN: each list is read into room for the most there may be, then hung into the turn. */
 #include "sidecar/api/params_lists.h"
 
+#include "parse/stop.h"
 #include "sidecar/api/params.h"
+
+static int read_stop_string(struct kp_json *j, kp_str *ret, struct kp_err *err)
+{
+	struct kp_json at = *j; /* so that an error names this string */
+	if (kp_json_string(j, ret, err)) {
+		return -1;
+	}
+	if (ret->n == 0) {
+		return kp_json_fail(&at, err, "a stop string must not be empty");
+	}
+	return ret->n > KP_STOP_MAX_BYTES
+		       ? kp_json_fail(&at, err, "a stop string has at most %d bytes, got %zu",
+				 KP_STOP_MAX_BYTES, ret->n)
+		       : 0;
+}
 
 int kp_params_stop(struct kp_json *j, struct kp_turn *t, struct kp_err *err)
 {
@@ -14,7 +30,7 @@ int kp_params_stop(struct kp_json *j, struct kp_turn *t, struct kp_err *err)
 	}
 	if (kp_json_peek(j) == KP_JSON_STRING) {
 		n = 1;
-		if (kp_json_string(j, &stops[0], err)) {
+		if (read_stop_string(j, &stops[0], err)) {
 			return -1;
 		}
 	} else if (kp_json_peek(j) != KP_JSON_ARRAY) {
@@ -28,7 +44,7 @@ int kp_params_stop(struct kp_json *j, struct kp_turn *t, struct kp_err *err)
 			if (n == MAX) {
 				return kp_json_fail(j, err, "at most %d stop strings", MAX);
 			}
-			if (kp_json_string(j, &stops[n], err)) {
+			if (read_stop_string(j, &stops[n], err)) {
 				return -1;
 			}
 			n++;

@@ -37,6 +37,7 @@ static int read_text(struct ask *a, struct kp_err *err)
 		return second_prompt(a, err);
 	}
 	a->has_prompt = true;
+	a->t->prompt_param = "text";
 	a->t->answers_a_list = kp_json_peek(&a->j) == KP_JSON_ARRAY;
 	if (kp_prompts_read(&a->j, a->t, err)) {
 		return -1;
@@ -56,6 +57,7 @@ static int read_input_ids(struct ask *a, struct kp_err *err)
 		return second_prompt(a, err);
 	}
 	a->has_prompt = true;
+	a->t->prompt_param = "input_ids";
 	a->t->answers_a_list = kp_json_array(&look, err) == 0 && kp_json_element(&look, err) > 0 &&
 			       kp_json_peek(&look) == KP_JSON_ARRAY;
 	if (kp_prompts_read(&a->j, a->t, err)) {
@@ -106,6 +108,14 @@ static int read_text_in_logprobs(struct ask *a, struct kp_err *err)
 	return kp_json_bool(&a->j, &a->t->text_in_logprobs, err);
 }
 
+/* SGLang's clients send its default. */
+static int must_be_false(struct ask *a, struct kp_err *err)
+{
+	return kp_json_peek(&a->j) == KP_JSON_FALSE
+		       ? kp_json_skip(&a->j, NULL, err)
+		       : refuse(a, "unsupported_parameter", "only false is supported", err);
+}
+
 static int skip_value(struct ask *a, struct kp_err *err)
 {
 	return kp_json_skip(&a->j, NULL, err);
@@ -123,7 +133,7 @@ static const struct {
 	{ "input_embeds", NULL }, { "image_data", NULL }, { "video_data", NULL },
 	{ "audio_data", NULL }, { "token_ids_logprob", NULL }, { "lora_path", NULL },
 	{ "session_params", NULL }, { "custom_logit_processor", NULL },
-	{ "return_hidden_states", NULL } };
+	{ "return_hidden_states", must_be_false } };
 
 static int read_member(struct ask *a, kp_str name, struct kp_err *err)
 {
@@ -146,11 +156,13 @@ static int settle(struct ask *a, struct kp_err *err)
 	struct kp_turn *t = a->t;
 	struct kp_sampling *s = &t->sampling;
 	if (t->n_prompts == 0) {
-		return kp_err_param(err, "text", "`text`: %s",
+		const char *name = a->has_prompt ? t->prompt_param : "text";
+		return kp_err_param(err, name, "`%s`: %s", name,
 			a->has_prompt ? "must not be empty" : "this or `input_ids` is missing");
 	}
 	if (t->n_prompts * s->n > KP_MAX_CHOICES) {
-		return kp_err_param(err, "n", "`n`: %zu prompts times %u are more than %d choices",
+		return kp_err_param(err, "sampling_params.n",
+			"`sampling_params.n`: %zu prompts times %u are more than %d choices",
 			t->n_prompts, s->n, KP_MAX_CHOICES);
 	}
 	if (!(s->set & KP_SET_MAX_TOKENS)) {
@@ -158,8 +170,8 @@ static int settle(struct ask *a, struct kp_err *err)
 		s->set |= KP_SET_MAX_TOKENS;
 	}
 	if (s->max_tokens == 0 || s->min_tokens > s->max_tokens) {
-		return kp_err_param(err, "max_new_tokens",
-			"`max_new_tokens`: must be above 0 and not below `min_new_tokens`");
+		return kp_err_param(err, "sampling_params.max_new_tokens",
+			"`sampling_params.max_new_tokens`: must be above 0 and not below `min_new_tokens`");
 	}
 	t->answers_a_list |= s->n > 1;
 	t->want_ids = true;

@@ -236,11 +236,17 @@ static int too_long(const struct kp_flow *f, size_t prompt, size_t wanted, const
 	return -1;
 }
 
+static const char *prompt_param(const struct kp_flow *f)
+{
+	const char *own = f->turn.prompt_param ? f->turn.prompt_param : "prompt";
+	return f->turn.kind == KP_TURN_CHAT ? "messages" : own;
+}
+
 /* Does the prompt with what may be generated fit into the model's context? */
 static int fit_one(const struct kp_flow *f, const struct kp_flow_prompt *g, struct kp_err *err)
 {
 	const struct kp_model_revision *r = f->revision;
-	const char *param = f->turn.kind == KP_TURN_CHAT ? "messages" : "prompt";
+	const char *param = prompt_param(f);
 	const struct kp_sampling *s = &f->turn.sampling;
 	if (g->ids.n == 0) {
 		return kp_err_param(err, param, "`%s`: the prompt has no tokens", param);

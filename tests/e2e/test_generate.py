@@ -65,6 +65,10 @@ def test_several(script):
     assert [a["meta_info"]["prompt_tokens"] for a in ask(script, input_ids=[[1, 2], [3]])] == [2, 1]
 
 
+def test_defaults_that_clients_send(script):
+    assert ask(script, text="a", return_hidden_states=False, lora_path=None, image_data=None)["text"] == TEXT
+
+
 def test_streamed_chunks_have_all_so_far(script):
     chunks = streamed(script, text="a")
     for before, after in zip(chunks, chunks[1:]):
@@ -109,7 +113,16 @@ def test_log_probabilities(script, qwen3):
         ("sampling_params.max_tokens", {"text": "a", "sampling_params": {"max_tokens": 1}}),
         ("sampling_params.stop_regex", {"text": "a", "sampling_params": {"stop_regex": "x"}}),
         ("sampling_params.temperature", {"text": "a", "sampling_params": {"temperature": -1}}),
-        ("max_new_tokens", {"text": "a", "sampling_params": {"max_new_tokens": 0}}),
+        ("sampling_params.max_new_tokens", {"text": "a", "sampling_params": {"max_new_tokens": 0}}),
+        ("sampling_params.max_new_tokens", {"text": "a", "sampling_params": {"max_new_tokens": 2, "min_new_tokens": 3}}),
+        ("sampling_params.n", {"text": ["a", "b"], "sampling_params": {"n": 65}}),
+        ("sampling_params.stop[1]", {"text": "a", "sampling_params": {"stop": ["a", ""]}}),
+        ("text", {"text": ""}),
+        ("text", {"text": []}),
+        ("input_ids", {"input_ids": []}),
+        ("input_ids", {"input_ids": [10**9]}),
+        ("text", {"text": "a", "sampling_params": {"max_new_tokens": 10**8}}),
+        ("return_hidden_states", {"text": "a", "return_hidden_states": True}),
     ],
 )
 def test_what_is_wrong_is_named(script, param, body):

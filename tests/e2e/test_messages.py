@@ -332,6 +332,9 @@ def test_heads_that_are_no_http(script):
         ("container", {"container": "c"}),
         ("n", {"n": 2}),
         ("temperature", {"temperature": 3}),
+        ("stop_sequences[1]", {"stop_sequences": ["a", ""]}),
+        ("stop_sequences[0]", {"stop_sequences": ["x" * 1025]}),
+        ("stop_sequences", {"stop_sequences": "a"}),
     ],
 )
 def test_what_is_wrong_is_named(script, place, change):
