@@ -80,9 +80,9 @@ int main(void)
 		put_list(t->open);
 		printf(" ");
 		put_list(t->close);
-		printf(" | %s%s | %s | %s |\n", t->kwarg ? t->kwarg : "",
-			t->is_default ? ", on by default" : "", t->reopens ? "yes" : "no",
-			t->aliases ? t->aliases : "");
+		printf(" | %s%s%s | %s | %s |\n", t->kwarg ? t->kwarg : "",
+			t->kwarg && t->is_default ? ", " : "", t->is_default ? "on by default" : "",
+			t->reopens ? "yes" : "no", t->aliases ? t->aliases : "");
 	}
 	return 0;
 }
