@@ -215,7 +215,8 @@ def metrics_written(heading):
 
 
 def test_every_metric(gateways):
-    bodies = {"completions": {"prompt": "Hello"}, "chat/completions": {"messages": [{"role": "user", "content": "Hello"}]}}
+    chat = {"messages": [{"role": "user", "content": "Hello"}], "response_format": {"type": "json_object"}}
+    bodies = {"completions": {"prompt": "Hello"}, "chat/completions": chat}
     types, labels = {}, {}
     for gateway in gateways:
         for path, body in bodies.items():
