@@ -314,8 +314,8 @@ SCHEMA = {
 THINK, CLOSE = 151667, 151668  # of Qwen3
 
 
-def constrained(port, think=False, **more):
-    """One choice. Random weights never end a thought by themselves: the tokens that begin and end one are made likely, which counts where the constraint lets them."""
+def constrained(port, think=False, ask=both, **more):
+    """One choice, as `ask` gets it. Random weights never end a thought by themselves: the tokens that begin and end one are made likely, which counts where the constraint lets them."""
     body = {
         "model": "m",
         "messages": MESSAGES,
@@ -325,7 +325,13 @@ def constrained(port, think=False, **more):
         "chat_template_kwargs": {"enable_thinking": think},
         **more,
     }
-    return both(port, CHAT, body)["choices"][0]
+    return ask(port, CHAT, body)["choices"][0]
+
+
+def whole(port, path, body):
+    answer = call(port, path, body)
+    assert answer.status == 200, answer.body
+    return answer.json()
 
 
 @pytest.mark.parametrize("think", [False, True])
@@ -364,7 +370,7 @@ def test_calls_that_must_be_made(gateway, think):
     named = {"type": "function", "function": {"name": "get_weather"}}
     only = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}}
     for choice, names, finish in [("required", {"get_weather", "now"}, "tool_calls"), (named, {"get_weather"}, "stop"), (only, {"now"}, "tool_calls")]:
-        got = constrained(gateway.port, think, tools=[WEATHER, NOW], tool_choice=choice, parallel_tool_calls=False)
+        got = constrained(gateway.port, think, whole, tools=[WEATHER, NOW], tool_choice=choice, parallel_tool_calls=False)
         (call_,) = got["message"]["tool_calls"]
         arguments = json.loads(call_["function"]["arguments"])
         assert call_["function"]["name"] in names and got["finish_reason"] == finish
