@@ -523,11 +523,9 @@ void kp_calls_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 
 void kp_calls_finish(struct kp_parser *p, bool truncated)
 {
-	if (!p->confirmed) {
-		if (p->mode == KP_M_NAME && !truncated && p->g->value_open && p->word.n) {
-			name_done(
-				p); /* a tag family's call without arguments whose end is missing */
-		}
+	if (!p->confirmed && p->mode == KP_M_NAME && !truncated && p->g->value_open &&
+		kp_tool_offer_find(p->offer, head_name(p, kp_buf_str(&p->word)))) {
+		name_done(p); /* a tag family's call without arguments whose end is missing */
 	}
 	if (p->confirmed) {
 		if (is_tags(p)) {

@@ -407,13 +407,31 @@ static ptrdiff_t last_of(kp_str hay, const char *const *texts, bool suffixed)
 	return best;
 }
 
-enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, kp_str tail)
+/* The last of the prompt, and what a client wrote replaced by what is no marker's. */
+static kp_str tail_without_clients(const struct kp_text *prompt, char copy[KP_PARSE_TAIL])
 {
-	if (!t) {
-		return KP_PARSE_IN_TEXT;
+	kp_str s = prompt->s;
+	size_t from = s.n - KP_MIN(s.n, (size_t)KP_PARSE_TAIL), end = s.n;
+	memcpy(copy, s.p + from, s.n - from);
+	for (size_t i = prompt->n_runs; i-- && end > from;) {
+		size_t begin = KP_MAX(i ? prompt->runs[i - 1].end : 0, from);
+		if (prompt->runs[i].origin == KP_ORIGIN_CLIENT) {
+			memset(copy + (begin - from), 0, end - begin);
+		}
+		end = begin;
 	}
-	tail = kp_str_skip(tail, tail.n - KP_MIN(tail.n, (size_t)KP_PARSE_TAIL));
-	ptrdiff_t turn = last_of(tail, t->turns, false);
+	return kp_str_n(copy, s.n - from);
+}
+
+/* The turn's begin may have a role in it that came with the message, so there a client's text counts: it is in front of what the template writes last. */
+enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, const struct kp_text *prompt)
+{
+	char copy[KP_PARSE_TAIL];
+	if (!t || !prompt->s.n) {
+		return t ? KP_PARSE_AUTO : KP_PARSE_IN_TEXT;
+	}
+	kp_str tail = tail_without_clients(prompt, copy);
+	ptrdiff_t turn = last_of(kp_str_skip(prompt->s, prompt->s.n - tail.n), t->turns, false);
 	tail = kp_str_skip(tail, turn > 0 ? (size_t)turn : 0);
 	ptrdiff_t open = last_of(tail, t->open, t->suffixed),
 		  close = last_of(tail, t->close, t->suffixed);

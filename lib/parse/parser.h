@@ -6,6 +6,7 @@
 #define KP_PARSE_PARSER_H
 
 #include "core/event.h"
+#include "core/text.h"
 #include "parse/grammar.h"
 #include "parse/offer.h"
 
@@ -59,9 +60,9 @@ bool kp_parser_in_thought(const struct kp_parser *p);
 uint64_t kp_parser_n_dropped(const struct kp_parser *p);
 
 /* Where the model begins, by the end of the rendered prompt: behind the last turn's begin, is a thought open (the template opened it), or closed (an empty
-   block)? AUTO: the prompt says nothing. Only so many last bytes are looked at. */
+   block)? AUTO: the prompt says nothing. Only so many last bytes are looked at. A marker that a client wrote, in a message or a tool's result, is none. */
 enum { KP_PARSE_TAIL = 4096 };
-enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, kp_str prompt_tail);
+enum kp_parse_start kp_parse_start_of(const struct kp_thinking *t, const struct kp_text *prompt);
 /* Does a parser that starts so begin inside of a thought? */
 bool kp_parse_begins_in_thought(const struct kp_thinking *t, enum kp_parse_start start);
 

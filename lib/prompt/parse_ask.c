@@ -122,7 +122,8 @@ static enum kp_parse_start start_of(const struct request *r, const struct kp_thi
 	if (!t) {
 		return KP_PARSE_IN_TEXT;
 	}
-	enum kp_parse_start said = r->tail.p ? kp_parse_start_of(t, r->tail) : KP_PARSE_AUTO;
+	struct kp_text tail = kp_text_trusted(r->tail);
+	enum kp_parse_start said = kp_parse_start_of(t, &tail);
 	if (said != KP_PARSE_AUTO) {
 		return said;
 	}

@@ -29,7 +29,7 @@ static int constrain(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	if (is_chat) {
 		o = (struct kp_constrain_opts){ .tools = p->tools,
 			.thinking = p->thinking,
-			.start = kp_parse_start_of(p->thinking, f->prompts[0].text.s),
+			.start = kp_parse_start_of(p->thinking, &f->prompts[0].text),
 			.controls = p->controls,
 			.control_ids = p->control_ids,
 			.n_controls = p->n_controls,

@@ -57,7 +57,7 @@ void kp_flow_parser_open(struct kp_choice *c)
 	}
 	const struct kp_parse_opts opts = { .lexicon = f->lexicon,
 		.offer = &f->offer,
-		.start = kp_parse_start_of(p->thinking, f->prompts[0].text.s),
+		.start = kp_parse_start_of(p->thinking, &f->prompts[0].text),
 		.one_call = f->turn.chat.one_call,
 		.choice = c->index,
 		.rng = &f->l->rng,

@@ -1,8 +1,9 @@
-/* Prints the cases of tests/prop/parse as JSON, one a line, the tools first: for other programs to read the same. */
+/* Prints the cases of tests/prop/parse as JSON, one a line, the tools first: for other programs to read the same. With an argument: the markers of all families. */
 #include "json/write.h"
 #include "tests/prop/parse/cases_json.h"
 #include "tests/prop/parse/cases_other.h"
 #include "tests/prop/parse/cases_tags.h"
+#include "tests/prop/parse/controls.h"
 
 #include <stdio.h>
 
@@ -23,8 +24,24 @@ static void put(const struct parse_case *rows, size_t n)
 	}
 }
 
-int main(void)
+static void put_markers(void)
 {
+	make_controls();
+	for (size_t i = 0; i < n_controls; i++) {
+		KP_AUTO(buf) struct kp_buf out;
+		kp_buf_init(&out, 1 << 10);
+		kp_json_w_str(&out, controls[i]);
+		printf("%s\n", kp_buf_cstr(&out));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	(void)argv;
+	if (argc > 1) {
+		put_markers();
+		return 0;
+	}
 	printf("%s\n", parse_tools);
 	put(json_cases, KP_LEN(json_cases));
 	put(tags_cases, KP_LEN(tags_cases));

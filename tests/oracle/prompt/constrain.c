@@ -121,8 +121,8 @@ static int read_ask(struct ask *ask, kp_str line, struct kp_err *err)
 		       : kp_str_eq(start, KP_S("text"))  ? KP_PARSE_IN_TEXT
 							 : KP_PARSE_AUTO;
 	if (kp_jv_get(&ask->v, KP_S("prompt_tail"))) {
-		ask->o.start =
-			kp_parse_start_of(ask->o.thinking, kp_jv_str(&ask->v, KP_S("prompt_tail")));
+		struct kp_text tail = kp_text_trusted(kp_jv_str(&ask->v, KP_S("prompt_tail")));
+		ask->o.start = kp_parse_start_of(ask->o.thinking, &tail);
 	}
 	ask->o.offer = &ask->offer;
 	ask->o.chat = &ask->chat;

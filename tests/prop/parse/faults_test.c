@@ -41,11 +41,17 @@ FAULT(test_rp01_no_end, { { HERMES, THOUGHT, "so I", "R:so I\n" }, true },
 	{ { HERMES, PLAIN, "so I", "C:so I\n" }, true },
 	{ { "kimi_k3", "kimi_k3", THOUGHT, "so I", "R:so I\n" }, true })
 
+static enum kp_parse_start starts(const struct kp_thinking *t, const char *prompt)
+{
+	struct kp_text text = kp_text_trusted(kp_str_c(prompt));
+	return kp_parse_start_of(t, &text);
+}
+
 static void test_rp02_begin_is_in_the_prompt(void **state)
 {
 	(void)state;
 	const struct kp_thinking *t = kp_thinking_find(KP_S("qwen3"));
-	assert_int_equal(kp_parse_start_of(t, KP_S("<|im_start|>assistant\n<think>\n")), THOUGHT);
+	assert_int_equal(starts(t, "<|im_start|>assistant\n<think>\n"), THOUGHT);
 	static const struct row rows[] = {
 		{ { HERMES, THOUGHT, "hm\n</think>\n\nHi", "R:hm\nC:Hi\n" }, false }
 	};
@@ -56,9 +62,7 @@ static void test_rp03_an_empty_block_in_the_prompt(void **state)
 {
 	(void)state;
 	const struct kp_thinking *t = kp_thinking_find(KP_S("qwen3"));
-	assert_int_equal(
-		kp_parse_start_of(t, KP_S("<|im_start|>assistant\n<think>\n\n</think>\n\n")),
-		PLAIN);
+	assert_int_equal(starts(t, "<|im_start|>assistant\n<think>\n\n</think>\n\n"), PLAIN);
 	static const struct row rows[] = { { { HERMES, PLAIN, "{\"a\": 1}", "C:{\"a\": 1}\n" },
 						   false },
 		{ { HERMES, PLAIN, H1, A }, false } };
@@ -70,12 +74,11 @@ static void test_rp04_an_end_in_the_history(void **state)
 	(void)state;
 	const struct kp_thinking *t = kp_thinking_find(KP_S("qwen3_thinking"));
 	assert_int_equal(
-		kp_parse_start_of(t,
-			KP_S("<think>\na\n</think>\n\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n<think>\n")),
+		starts(t,
+			"<think>\na\n</think>\n\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n<think>\n"),
 		THOUGHT);
 	assert_int_equal(
-		kp_parse_start_of(t, KP_S("<think>a</think>b<|im_end|>\n<|im_start|>assistant\n")),
-		KP_PARSE_AUTO);
+		starts(t, "<think>a</think>b<|im_end|>\n<|im_start|>assistant\n"), KP_PARSE_AUTO);
 }
 
 FAULT(test_rp05_two_phases_in_a_delta,
