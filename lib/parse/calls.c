@@ -160,6 +160,7 @@ void kp_calls_next(struct kp_parser *p)
 	kp_buf_reset(&p->name);
 	kp_buf_reset(&p->id);
 	kp_buf_reset(&p->word);
+	p->body = p->g->body; /* the call before it may have been an object */
 	p->mode = KP_M_NAME;
 }
 

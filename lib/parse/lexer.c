@@ -140,6 +140,7 @@ static void calls(const struct build *b, const struct kp_grammar *g)
 	add(b, KP_SET_CALLS, g->open, KP_K_OPEN);
 	add(b, KP_SET_CALLS, g->close, KP_K_CLOSE);
 	add(b, KP_SET_CALLS, g->call_open, KP_K_CALL_OPEN);
+	add(b, KP_SET_CALLS, g->call_close, KP_K_CALL_CLOSE); /* behind an object */
 	add(b, KP_SET_NAME, g->name_end, KP_K_NAME_END);
 	add_one(b, KP_SET_NAME, g->id_mark, KP_K_ID);
 	add(b, KP_SET_NAME, g->call_close, KP_K_CALL_CLOSE);

@@ -1,4 +1,5 @@
-"""Runs in vLLM's environment: a line {"parser", "text", "tools"} on stdin is answered by what its parser makes of the whole text, [[[name, arguments], ...], content], or ["error", why]."""
+"""Runs in vLLM's environment: a line {"parser", "text", "tools"} on stdin is answered by what its parser makes of the whole text, [[[name, arguments], ...], content], or ["error", why].
+More members are the template's arguments: some parsers look there for how their model was asked to write."""
 
 import json
 import logging
@@ -50,8 +51,8 @@ class Tokenizer:
         return "".join(map(chr, ids))
 
 
-def answer(parser, text, tools):
-    request = ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "x"}], tools=tools)
+def answer(parser, text, tools, **kwargs):
+    request = ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "x"}], tools=tools, chat_template_kwargs=kwargs)
     found = ToolParserManager.get_tool_parser(parser)(Tokenizer(), request.tools).extract_tool_calls(text, request)
     return [[[c.function.name, c.function.arguments] for c in found.tool_calls], found.content]
 

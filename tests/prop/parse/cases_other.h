@@ -97,6 +97,8 @@ KP_UNUSED static const struct parse_case other_cases[] = {
 	{ "inkling", NULL, 0,
 		"<|message_model|>now<|content_invoke_tool_text|>a \"b\"<|end_message|>",
 		"T:now {\"text\":\"a \\\"b\\\"\"}\n" },
+	{ "inkling", NULL, 0, "<|content_tool_error|>No such tool.<|end_message|>",
+		"C:No such tool.\n" },
 	{ "inkling", NULL, 0, "<|content_text|>Hi <|content_x|>", "C:Hi <|content_x|>\n" },
 	{ "harmony", NULL, 0, "Hi", "C:Hi\n" },
 	{ "harmony", NULL, 0, "<|channel|>commentary to=functions.now <|constrain|>json<|message|>",

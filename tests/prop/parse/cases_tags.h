@@ -138,6 +138,18 @@ KP_UNUSED static const struct parse_case
 				"<ifm|arg_key>note</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type><ifm|arg_value>7</ifm|arg_value></ifm|tool_call>",
 				"T:get_weather {\"city\":\"007\",\"note\":7}\n" },
 			{ "k2_horizon", NULL, 0,
+				"<ifm|tool_calls>\n<ifm|tool_call>" JA
+				"</ifm|tool_call>\n<ifm|tool_call>\n" JB "\n</ifm|tool_call>"
+				"<ifm|tool_call>get_weather<ifm|arg_key>city</ifm|arg_key><ifm|arg_value>Paris</ifm|arg_value></ifm|tool_call>\n</ifm|tool_calls>",
+				AB A_C },
+			{ "k2_horizon", NULL, 0,
+				"Look.<ifm|tool_call>" JA "</ifm|tool_call>Then this.",
+				"C:Look.\n" A "C:Then this.\n" },
+			{ "hunyuan", NULL, 0,
+				"<tool_calls><tool_call>" JA "</tool_call>\n<tool_call>" JB
+				"</tool_call></tool_calls>",
+				AB },
+			{ "k2_horizon", NULL, 0,
 				"<ifm|tool_calls>[" JA ", " JB "]</ifm|tool_calls>", AB },
 			{ "hunyuan", "hunyuan", 0,
 				"<think>hm</think><tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>\n"
