@@ -193,6 +193,15 @@ static bool read_key(struct kp_parser *p, kp_str head)
 	return true;
 }
 
+/* The type that the model says is believed where the schema does not forbid it. */
+static void type_said(struct kp_parser *p, unsigned said)
+{
+	bool known;
+	unsigned types = kp_tool_offer_types(p->tool, kp_buf_str(&p->key), &known);
+	p->is_marked = !known || (types & said);
+	p->types = p->is_marked ? said : types;
+}
+
 /* A damaged parameter: the call ends with what is certain, the rest is text. */
 static void give_up(struct kp_parser *p)
 {
@@ -419,9 +428,8 @@ bool kp_tags_mark(struct kp_parser *p, enum kp_mark kind, kp_str text)
 			}
 		}
 		return true;
-	case KP_M_TYPE: /* said by the model, and believed */
-		p->types = kp_type_named(kp_str_trim(kp_buf_str(&p->word)));
-		p->is_marked = true;
+	case KP_M_TYPE:
+		type_said(p, kp_type_named(kp_str_trim(kp_buf_str(&p->word))));
 		kp_buf_reset(&p->word);
 		kp_buf_reset(&p->tail);
 		p->mode = KP_M_VALUE_OPEN;

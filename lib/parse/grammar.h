@@ -60,7 +60,7 @@ struct kp_grammar {
 	enum kp_body body;
 	enum kp_call_ids ids;
 	enum kp_in_thought in_thought;
-	/* Lists end with NULL. The first is what the model's template writes, the others are seen besides. */
+	/* Lists end with NULL. \1 in a marker stands for a word. The first is what the model's template writes, the others are seen besides. */
 	const char *open[KP_MARKS],
 		*close[KP_MARKS]; /* around all calls, or around one when there is no inner pair */
 	const char *call_open[KP_MARKS], *call_close[KP_MARKS]; /* around each */

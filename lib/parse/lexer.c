@@ -44,6 +44,8 @@ static void add_text(const struct build *b, struct kp_set *s, const char *before
 		}
 		i += best ? best : 1;
 	}
+	const char *word = memchr(m->text, 1, m->n);
+	m->word = word ? (uint8_t)(word - m->text) : 0;
 	unsigned char c = (unsigned char)m->text[0];
 	s->first[c / 64] |= UINT64_C(1) << (c % 64);
 }
@@ -290,6 +292,12 @@ int kp_lexicon_create(struct kp_arena *a, const struct kp_grammar *tools,
 	return 0;
 }
 
+static bool is_word(char c)
+{
+	return kp_is_digit(c) || (kp_lower(c) >= 'a' && kp_lower(c) <= 'z') || c == '_' ||
+	       c == '-' || c == '.';
+}
+
 /* A marker that may have a suffix, against what is held. Returns how long it is there, 0: it is not (yet). The suffix of the answer is that of its first marker. */
 static size_t fits_suffixed(const struct kp_parser *p, const struct kp_marker *m, bool *ret_grows)
 {
@@ -305,14 +313,38 @@ static size_t fits_suffixed(const struct kp_parser *p, const struct kp_marker *m
 				       ? n + 1
 				       : 0;
 		}
-		bool word = kp_is_digit(c) || (kp_lower(c) >= 'a' && kp_lower(c) <= 'z') ||
-			    c == '_' || c == '-' || c == '.';
-		if (n == stem ? c != ':' : !word || n - stem > KP_SUFFIX_MAX) {
+		if (n == stem ? c != ':' : !is_word(c) || n - stem > KP_SUFFIX_MAX) {
 			return 0;
 		}
 	}
 	*ret_grows = true;
 	return 0;
+}
+
+/* As above, a marker with a word in it: as long as leaves room for what is behind it. */
+static size_t fits_word(const struct kp_parser *p, const struct kp_marker *m, bool *ret_grows)
+{
+	const char *tail = m->text + m->word + 1;
+	size_t n_tail = m->n - m->word - 1u, i = m->word;
+	if (memcmp(m->text, p->held, KP_MIN(i, p->n_held)) != 0) {
+		return 0;
+	}
+	while (i < p->n_held && is_word(p->held[i])) {
+		i++;
+	}
+	bool has_word = p->n_held <= m->word || i > m->word;
+	if (!has_word || i + n_tail > KP_MARK_MAX) {
+		return 0;
+	}
+	size_t n = p->n_held > i ? KP_MIN(n_tail, p->n_held - i) : 0;
+	for (size_t k = 0; k < n; k++) {
+		bool other = m->control && !(p->held_control >> (i + k) & 1);
+		if (tail[k] != p->held[i + k] || other) {
+			return 0;
+		}
+	}
+	*ret_grows = *ret_grows || n < n_tail;
+	return n == n_tail ? i + n_tail : 0;
 }
 
 static void learn_suffix(struct kp_parser *p, const struct kp_marker *m, kp_str text)
@@ -334,8 +366,9 @@ static const struct kp_marker *match(
 	*ret_n = 1;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct kp_marker *m = &s->m[i];
-		if (m->suffixed) {
-			size_t is = fits_suffixed(p, m, ret_grows);
+		if (m->suffixed || m->word) {
+			size_t is = m->suffixed ? fits_suffixed(p, m, ret_grows)
+						: fits_word(p, m, ret_grows);
 			if (is && (!best || is > *ret_n)) {
 				best = m;
 				*ret_n = is;

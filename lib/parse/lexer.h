@@ -42,6 +42,7 @@ struct kp_set {
 		uint64_t control; /* bytes that must come from an added token */
 		uint64_t special; /* and from a special one at that */
 		bool suffixed;    /* a suffix may stand before its last byte */
+		uint8_t word; /* where any word may stand, the byte \1 in its text; 0: nowhere */
 	} m[KP_SET_MAX];
 	size_t n;
 	uint64_t first[4]; /* bytes that one begins with */

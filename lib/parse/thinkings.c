@@ -86,7 +86,7 @@ const struct kp_thinking kp_thinkings[] = {
 		.models = "Muse Glimmer",
 		.open = { " to=self<|message|>", "to=self<|message|>" },
 		.close = { "<|eom|>" },
-		.drop = { " to=user<|message|>", "to=user<|message|>", "<|start|>assistant",
+		.drop = { " to=\1<|message|>", "to=\1<|message|>", "<|start|>assistant",
 			"<|eot|>" },
 		.turns = { "<|start|>assistant" },
 		.is_default = true,
