@@ -1,6 +1,6 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json jsonschema pki wire net rpc admin core schema kube api inject engine control token template parse prompt
+MODULES := base obs json jsonschema pki wire net rpc admin core schema kube api inject engine control token template parse image prompt
 
 DEPS_base     :=
 DEPS_obs      := base
@@ -21,6 +21,7 @@ DEPS_control  := api schema core rpc net wire json obs base
 DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
+DEPS_image    := schema core json obs base
 DEPS_prompt   := parse template token schema core wire json obs base
 DEPS_operator := control inject api kube schema core admin rpc net wire pki json obs base
 DEPS_sidecar  := jsonschema prompt parse template token control engine api schema core admin rpc net wire pki json obs base
@@ -41,6 +42,7 @@ PKGS_wire     := libprotobuf-c
 PKGS_rpc      := grpc gpr
 PKGS_admin    := libwebsockets
 PKGS_token    := zlib libpcre2-8
+PKGS_image    := libjpeg libpng libwebp libwebpdemux
 PKGS_kube     := libcurl
 PKGS_sidecar  := libcurl
 PKGS_cli      := libcurl
@@ -50,5 +52,6 @@ LIBS_base     := -lpthread
 LIBS_operator := -lm
 LIBS_sidecar  := -lm
 LIBS_token    := -lm
+LIBS_image    := -lm
 LIBS_template := -lm
 LIBS_prompt   := -lm

@@ -1,0 +1,164 @@
+/* Reads frames (a letter, a little-endian 32-bit length, that many bytes) and answers each with a line of JSON and the raw
+   bytes that its "bytes" counts.
+   d: an image's file. Decoded: {"width","height","bytes"} and RGB.
+   h: an image's file. Its head: {"format","width","height","orientation","bytes":0}.
+   r: "FROM_WIDTH FROM_HEIGHT WIDTH HEIGHT FILTER PORTABLE\n" and RGB. Resized: as d.
+   x: "LENGTH\n", a preprocessor_config.json of that length and an image's file: {"grid":[h,w],"tokens","width","height",
+      "bytes"} and floats. */
+#include "image/processor.h"
+
+#include "base/mem.h"
+#include "json/write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct kp_image_limits limits = { .background = { 255, 255, 255 } };
+
+struct answer {
+	struct kp_buf head;
+	void *bytes;
+	size_t n;
+};
+
+static void say(struct answer *a, const char *format, ...) KP_PRINTF(2, 3);
+static void say(struct answer *a, const char *format, ...)
+{
+	char text[256];
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	kp_buf_addz(&a->head, text);
+}
+static void say_error(struct answer *a, const struct kp_err *err)
+{
+	kp_buf_reset(&a->head);
+	kp_buf_lit(&a->head, "{\"bytes\":0,\"error\":");
+	kp_json_w_str(&a->head, kp_str_c(err->msg));
+	say(a, ",\"code\":\"%s\"}", kp_code_name(err->code));
+}
+static void give_image(struct answer *a, struct kp_image *i)
+{
+	a->n = (size_t)i->width * i->height * 3;
+	say(a, "{\"width\":%u,\"height\":%u,\"bytes\":%zu}", i->width, i->height, a->n);
+	a->bytes = i->px;
+}
+
+static int head(kp_str file, struct answer *a, struct kp_err *err)
+{
+	struct kp_image_info i;
+	if (kp_image_probe(file, &limits, &i, err)) {
+		return -1;
+	}
+	say(a, "{\"format\":\"%s\",\"width\":%u,\"height\":%u,\"orientation\":%u,\"bytes\":0}",
+		kp_image_format_name(i.format), i.width, i.height, i.orientation);
+	return 0;
+}
+
+static int decode(kp_str file, struct answer *a, struct kp_err *err)
+{
+	struct kp_image i;
+	if (kp_image_decode(file, &limits, &i, err)) {
+		return -1;
+	}
+	give_image(a, &i);
+	return 0;
+}
+
+static int resize(kp_str text, struct answer *a, struct kp_err *err)
+{
+	size_t line = (size_t)kp_str_find_char(text, '\n') + 1;
+	unsigned long v[6];
+	char *at = kp_unconst(text.p);
+	for (int i = 0; i < 6; i++) {
+		v[i] = strtoul(at, &at, 10);
+	}
+	struct kp_image from, to;
+	if (kp_image_init(&from, (uint32_t)v[0], (uint32_t)v[1], err)) {
+		return -1;
+	}
+	memcpy(from.px, text.p + line, text.n - line);
+	kp_image_portable_only(v[5]);
+	int status = kp_image_resize(
+		&from, (uint32_t)v[2], (uint32_t)v[3], (enum kp_image_filter)v[4], &to, err);
+	kp_image_portable_only(false);
+	kp_image_fini(&from);
+	if (!status) {
+		give_image(a, &to);
+	}
+	return status;
+}
+
+static int run(const struct kp_image_processor *p, const struct kp_image *i, struct answer *a,
+	struct kp_err *err)
+{
+	struct kp_image_plan plan;
+	if (kp_image_processor_plan(p, i->width, i->height, &plan, err)) {
+		return -1;
+	}
+	float *values = kp_xmalloc(plan.n_floats * sizeof(float));
+	if (kp_image_processor_run(p, &plan, i, values, err)) {
+		kp_free(&values);
+		return -1;
+	}
+	a->bytes = values;
+	a->n = plan.n_floats * sizeof(float);
+	say(a, "{\"grid\":[%u,%u],\"tokens\":%u,\"width\":%u,\"height\":%u,\"bytes\":%zu}",
+		plan.grid_h, plan.grid_w, plan.n_tokens, plan.out_width, plan.out_height, a->n);
+	return 0;
+}
+
+static int process(kp_str text, struct answer *a, struct kp_err *err)
+{
+	size_t line = (size_t)kp_str_find_char(text, '\n') + 1;
+	size_t n = strtoul(text.p, NULL, 10);
+	struct kp_arena *arena = kp_arena_create(1 << 20);
+	struct kp_jv config;
+	struct kp_image_processor p;
+	int status = kp_jv_parse(kp_str_sub(text, line, line + n), arena, &config, err) ||
+		     kp_image_processor_read(&p, &config, err);
+	kp_arena_destroy(arena);
+	struct kp_image i = { 0 };
+	if (status || kp_image_decode(kp_str_skip(text, line + n), &limits, &i, err)) {
+		return -1;
+	}
+	status = run(&p, &i, a, err);
+	kp_image_fini(&i);
+	return status;
+}
+
+int main(void)
+{
+	unsigned char frame[5];
+	struct answer a = { 0 };
+	kp_buf_init(&a.head, 1 << 16);
+	while (fread(frame, 1, sizeof(frame), stdin) == sizeof(frame)) {
+		size_t n = frame[1] | (size_t)frame[2] << 8 | (size_t)frame[3] << 16 |
+			   (size_t)frame[4] << 24;
+		char *text = kp_xmalloc(n + 1);
+		if (fread(text, 1, n, stdin) != n) {
+			return 1;
+		}
+		text[n] = 0;
+		struct kp_err err = KP_ERR_INIT;
+		int (*answer)(kp_str, struct answer *, struct kp_err *) = frame[0] == 'd'   ? decode
+									  : frame[0] == 'h' ? head
+									  : frame[0] == 'r'
+										  ? resize
+										  : process;
+		if (answer(kp_str_n(text, n), &a, &err)) {
+			say_error(&a, &err);
+		}
+		kp_buf_addc(&a.head, '\n');
+		fwrite(a.head.p, 1, a.head.n, stdout);
+		fwrite(a.bytes, 1, a.n, stdout);
+		fflush(stdout);
+		kp_free(&a.bytes);
+		a.n = 0;
+		kp_buf_reset(&a.head);
+		kp_free(&text);
+	}
+	kp_buf_fini(&a.head);
+	return 0;
+}

@@ -1,0 +1,243 @@
+"""lib/image beside Pillow and the image processors of transformers (their PIL backend, without torch): the same bytes of pixels, the same floats.
+
+From 12.2 on Pillow resizes some tall images vertically first, from 13 on more of them, which rounds differently; the reference is Pillow before that, which is
+what the models' own code was run with (docs/images.md).
+"""
+
+import io
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import golang  # noqa: E402
+
+SEED = 20261130
+WHITE = (255, 255, 255)
+
+
+class Probe:
+    def __init__(self):
+        self.process = subprocess.Popen([golang.helper("image", "probe")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, letter, *parts):
+        data = b"".join(parts)
+        self.process.stdin.write(letter.encode() + struct.pack("<I", len(data)) + data)
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        return answer, self.process.stdout.read(answer["bytes"])
+
+    def pixels(self, letter, *parts):
+        answer, data = self.ask(letter, *parts)
+        assert "error" not in answer, answer
+        return np.frombuffer(data, np.uint8).reshape(answer["height"], answer["width"], 3)
+
+
+@pytest.fixture(scope="module")
+def ours():
+    return Probe()
+
+
+def picture(random_, width, height, channels=3):
+    """Smooth, with edges and noise: what compresses badly and shows every rounding."""
+    y, x = np.mgrid[0:height, 0:width]
+    planes = [
+        (x * random_.randrange(1, 6) + y * random_.randrange(1, 6) + 127 * np.sin((x + y) / random_.uniform(2, 40))) % 256 for _ in range(channels)
+    ]
+    noise = np.frombuffer(random_.randbytes(width * height * channels), np.uint8).reshape(height, width, channels) % 24
+    array = np.clip(np.stack(planes, -1) + noise, 0, 255).astype(np.uint8)
+    return Image.fromarray(array if channels > 1 else array[:, :, 0])
+
+
+def file_of(image, kind, **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def opened(data):
+    """Decoded, upright, over white: what a server makes of an image before its processor sees it."""
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        below = Image.new("RGB", image.size, WHITE)
+        below.paste(image, mask=image.getchannel("A"))
+        return below
+    return image.convert("RGB")
+
+
+def oriented(value):
+    exif = Image.Exif()
+    exif[0x0112] = value
+    return exif
+
+
+def variants(random_, width, height):
+    """(name, bytes) of one picture in every format, mode and option."""
+    rgb = picture(random_, width, height)
+    rgba = rgb.convert("RGBA")
+    rgba.putalpha(picture(random_, width, height, 1))
+    grey_alpha = rgb.convert("LA")
+    grey_alpha.putalpha(picture(random_, width, height, 1))
+    for quality, subsampling in ((30, 2), (75, 1), (95, 0)):
+        yield f"jpeg q{quality}", file_of(rgb, "JPEG", quality=quality, subsampling=subsampling)
+    yield "jpeg progressive", file_of(rgb, "JPEG", progressive=True)
+    yield "jpeg optimized, restarts", file_of(rgb, "JPEG", optimize=True, restart_marker_blocks=1)
+    yield "jpeg grey", file_of(rgb.convert("L"), "JPEG")
+    yield "jpeg cmyk", file_of(rgb.convert("CMYK"), "JPEG")
+    for mode in ("1", "L", "P", "RGB"):
+        yield f"png {mode}", file_of(rgb.convert(mode), "PNG")
+    yield "png RGBA", file_of(rgba, "PNG")
+    yield "png LA", file_of(grey_alpha, "PNG")
+    for bits in (1, 2, 4):
+        yield f"png palette of {bits} bits", file_of(rgb.quantize(2**bits), "PNG", bits=bits)
+    yield "png palette, opacities", file_of(rgb.convert("P"), "PNG", transparency=bytes(range(256)))
+    yield "png palette, one clear", file_of(rgb.convert("P"), "PNG", transparency=3)
+    yield "png grey, one clear", file_of(rgb.convert("L"), "PNG", transparency=100)
+    yield "png RGB, one clear", file_of(rgb, "PNG", transparency=rgb.getpixel((0, 0)))
+    for lossless in (False, True):
+        yield f"webp, lossless {lossless}", file_of(rgb, "WEBP", lossless=lossless)
+        yield f"webp alpha, lossless {lossless}", file_of(rgba, "WEBP", lossless=lossless)
+    yield "webp animated", file_of(rgba, "WEBP", save_all=True, append_images=[rgba.rotate(90)])
+    for value in range(1, 9):
+        for kind in ("JPEG", "PNG", "WEBP"):
+            yield f"{kind} turned {value}", file_of(rgb, kind, exif=oriented(value))
+
+
+SIZES = [(1, 1), (1, 2), (3, 1), (17, 9), (64, 64), (250, 3), (5, 199), (131, 97)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_pixels_are_pillows(ours, size):
+    """MM-01, MM-02, MM-03, MM-17, MM-18."""
+    random_ = random.Random(SEED + size[0])
+    for name, data in variants(random_, *size):
+        want = np.array(opened(data))
+        got = ours.pixels("d", data)
+        assert got.shape == want.shape, name
+        assert (got == want).all(), (name, int(np.abs(got.astype(int) - want).max()))
+        head, _ = ours.ask("h", data)
+        assert (head["height"], head["width"]) == want.shape[:2], name
+
+
+def test_sixteen_bits_keep_their_upper_byte(ours):
+    """MM-17: Pillow shows everything above 255 of a grey 16-bit PNG as white."""
+    array = np.array([[0, 255, 256, 0x7FFF, 0x8000, 0xFFFF]], np.uint16)
+    got = ours.pixels("d", file_of(Image.fromarray(array), "PNG"))
+    assert got[0, :, 0].tolist() == [0, 0, 1, 0x7F, 0x80, 0xFF]
+
+
+def test_resizing_is_pillows(ours):
+    """MM-12: bilinear, bicubic and Lanczos, with and without SIMD."""
+    random_ = random.Random(SEED)
+    for round_ in range(250):
+        width, height, to_width, to_height = (random_.randrange(1, 220) for _ in range(4))
+        if round_ % 10 == 0:
+            to_width = width
+        elif round_ % 10 == 1:
+            to_height = height
+        image, number = picture(random_, width, height), random_.choice([1, 2, 3])
+        want = np.array(image.resize((to_width, to_height), resample=number))
+        for portable in (0, 1):
+            got = ours.pixels("r", f"{width} {height} {to_width} {to_height} {number} {portable}\n".encode(), image.tobytes())
+            assert (got == want).all(), (width, height, to_width, to_height, number, portable)
+
+
+def processors():
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+    from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    half = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+    return [
+        (Qwen2VLImageProcessorPil, {"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 3136, "max_pixels": 401408}),
+        (
+            Qwen2VLImageProcessorPil,
+            {"image_processor_type": "Qwen2VLImageProcessorFast", "patch_size": 16, "size": {"shortest_edge": 65536, "longest_edge": 16777216}} | half,
+        ),
+        (Qwen2VLImageProcessorPil, {"image_processor_type": "Qwen2VLImageProcessor", "size": {"shortest_edge": 3136, "longest_edge": 20000}}),
+        (CLIPImageProcessorPil, {"image_processor_type": "CLIPImageProcessor"}),
+        (CLIPImageProcessorPil, {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 30}, "crop_size": {"height": 37, "width": 50}}),
+        (
+            CLIPImageProcessorPil,
+            {"image_processor_type": "CLIPImageProcessor", "size": {"height": 61, "width": 40}, "do_center_crop": False, "resample": 2, "do_normalize": False},
+        ),
+        (
+            LlavaImageProcessorPil,
+            {"image_processor_type": "LlavaImageProcessor", "size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}, "do_pad": True},
+        ),
+    ]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_floats_are_transformers(ours, number):
+    """Grids and floats, to the bit; sides of 1 and extreme shapes among them (MM-11, MM-13, MM-14)."""
+    processor, config = processors()[number]
+    theirs = processor(**{k: v for k, v in config.items() if k != "image_processor_type"})
+    text = json.dumps(config).encode()
+    random_ = random.Random(SEED + number)
+    sizes = [(1, 1), (1, 200), (200, 1), (1, 201), (14, 2800), (500, 400), (28, 28)] + [(random_.randrange(1, 400), random_.randrange(1, 400)) for _ in range(15)]
+    for width, height in sizes:
+        image = picture(random_, width, height)
+        answer, data = ours.ask("x", f"{len(text)}\n".encode(), text, file_of(image, "PNG"))
+        try:
+            want = theirs([image])
+        except ValueError as refused:
+            assert "absolute aspect ratio" in str(refused) and "200 times" in answer["error"], (width, height, answer)
+            continue
+        assert "error" not in answer, (width, height, answer)
+        if "image_grid_thw" in want:
+            assert [1] + answer["grid"] == list(np.asarray(want["image_grid_thw"])[0])
+            assert answer["tokens"] == answer["grid"][0] * answer["grid"][1] // 4
+        floats = np.asarray(want["pixel_values"], np.float32).reshape(-1)
+        got = np.frombuffer(data, np.float32)
+        assert got.size == floats.size and (got == floats).all(), (width, height)
+
+
+def test_processors_that_are_not_known_are_refused_by_name(ours):
+    for config, word in (
+        ({"image_processor_type": "PixtralImageProcessor"}, "PixtralImageProcessor"),
+        ({}, "image_processor_type"),
+        ({"image_processor_type": "CLIPImageProcessor", "image_std": [0, 1, 1]}, "image_std"),
+        ({"image_processor_type": "CLIPImageProcessor", "resample": 0}, "resample"),
+        ({"image_processor_type": "CLIPImageProcessor", "size": {"longest_edge": 4}}, "size"),
+        ({"image_processor_type": "Qwen2VLImageProcessor", "patch_size": 0}, "patch_size"),
+        ({"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 9, "max_pixels": 8}, "size"),
+    ):
+        text = json.dumps(config).encode()
+        answer, _ = ours.ask("x", f"{len(text)}\n".encode(), text, b"")
+        assert word in answer.get("error", ""), (config, answer)
+
+
+def test_bombs_are_refused_by_their_head(ours):
+    """MM-04: a few bytes that declare a huge image."""
+    bomb = bytearray(file_of(Image.new("L", (1, 1)), "PNG"))
+    import zlib
+
+    bomb[16:24] = struct.pack(">II", 60000, 60000)
+    bomb[29:33] = struct.pack(">I", zlib.crc32(bytes(bomb[12:29])))
+    answer, _ = ours.ask("d", bytes(bomb))
+    assert answer["code"] == "RESOURCE_EXHAUSTED" and "60000 by 60000" in answer["error"]
+    answer, _ = ours.ask("h", bytes(bomb))
+    assert answer["code"] == "RESOURCE_EXHAUSTED"
+
+
+def test_cut_files_are_errors(ours):
+    """MM-07, MM-20: each prefix gives an error or, where Pillow takes it too, the picture; never bytes of the file in the message."""
+    random_ = random.Random(SEED)
+    image = picture(random_, 23, 17)
+    for kind in ("JPEG", "PNG", "WEBP"):
+        data = file_of(image, kind)
+        for end in range(0, len(data), max(1, len(data) // 60)):
+            answer, _ = ours.ask("d", data[:end])
+            if "error" not in answer:
+                Image.open(io.BytesIO(data[:end])).load()
+            else:
+                assert answer["code"] == "INVALID_ARGUMENT" and len(answer["error"]) < 120, answer
