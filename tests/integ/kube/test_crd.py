@@ -68,7 +68,7 @@ def patch(space, what, body):
     return space.cluster.ask("PATCH", f"{path_of(space, 'InferenceEngine')}/demo{what}", body, "application/merge-patch+json")
 
 
-def test_definitions_are_structural(defined):
+def test_row_5_definitions_cost_no_more_than_the_server_allows(defined):
     """What would cost too much, or is not structural, the server refuses or says so in a condition."""
     for name in "inferencepools.inference.networking.k8s.io", "inferenceengines.kelpie.dev":
         crd = defined.ask("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
@@ -150,7 +150,7 @@ def test_good_corpus(space, ours):
     assert compare(space, ours, objects)["taken"] == len(objects) > 20
 
 
-def test_bad_corpus(space, ours):
+def test_row_5_bad_corpus(space, ours):
     objects = [here(obj, space) for name, obj in corpus("bad") if not name.startswith(("meta-namespace", "file-", "yaml-"))]
     counts = compare(space, ours, objects)
     assert counts["taken"] == 0 and counts["invalid"] > 60 and counts["unknown"] > 3, counts

@@ -4,15 +4,17 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import threading
 import time
 
 import pytest
 import rig
+import yaml
 from cluster import PODS, Operator, change, endpoints, in_pods, make_pod, path_of, put, set_status
 from fakes import Gateway, programs, wait_until
-from test_engines import DEPLOYMENTS, condition, deployment, pods, pool, rules, serve, start, status, template, version, wait_condition
+from test_engines import DEPLOYMENTS, condition, deployment, gate, pods, pool, rules, serve, start, status, template, version, wait_condition
 
 pytestmark = pytest.mark.kube
 
@@ -239,6 +241,44 @@ def test_row_22_a_webhook_that_does_not_answer(operator, ns):
         is_quiet(operator)
     finally:
         ns.cluster.ask("DELETE", f"{path}/down-{ns.name}")
+
+
+# --- row 23 ------------------------------------------------------------------------------------------------------------
+
+
+def test_row_23_the_rights_of_the_chart_are_enough(cluster, ns, crds, tmp_path):
+    """All that an operator of one namespace does there, with the roles that the chart makes and no others: nothing is refused, and nothing left undone."""
+    rows = [r for r in yaml.safe_load((rig.ROOT / "charts/kelpie/files/rbac.yaml").read_text())["rows"] if r["in"] in ("namespaces", "own")]
+    ns.account("operator", [{k: r[k] for k in ("apiGroups", "resources", "resourceNames", "verbs") if k in r} for r in rows])
+    config = cluster.kubeconfig(tmp_path / "config", {"token": cluster.token(ns.name, "operator")})
+    o = Operator(config, "--watch-namespace", ns.name, "--leader-elect", env={"POD_NAMESPACE": ns.name, "POD_IP": "127.0.0.1"})
+    joined = []
+
+    def join(id, **kw):
+        joined.append(Gateway(f"127.0.0.1:{o.port}", ns=ns.name, id=id, **kw))
+        return joined[-1]
+
+    try:
+        node = template("n", replicas=0, gateway={"mode": "Node"})
+        put(ns, pool(), template(replicas=1), node, in_pods(programs.engine("w", 1, model="w")))
+        wait_until(lambda: len(pods(ns)) == 1, "its pod")
+        [(gateway, ip)] = start(ns, join).values()
+        serve(gateway, ns, "e", ips=[ip])
+        wait_condition(ns, "Ready", ("True", "Serving"))
+        wait_until(lambda: gate(next(iter(pods(ns).values()))) == ["True"], "the gate is open")
+        wait_condition(ns, "WorkloadFound", ("False", "WorkloadNotFound"), "w")
+        sets = f"/apis/apps/v1/namespaces/{ns.name}/daemonsets"
+        wait_until(lambda: ns.cluster.ask("GET", sets)["items"], "gateways of nodes")
+        assert {s["metadata"]["name"] for s in ns.cluster.ask("GET", f"/api/v1/namespaces/{ns.name}/services")["items"]} == {"pool", "kelpie-gateway"}
+        wait_until(lambda: ns.cluster.ask("GET", f"/apis/events.k8s.io/v1/namespaces/{ns.name}/events?fieldSelector=reason=Serving")["items"], "the Event")
+        change(ns, "InferenceEngine", "n", {"gateway": {"mode": "Sidecar"}})
+        wait_until(lambda: not [d for d in ns.cluster.ask("GET", sets)["items"] if "deletionTimestamp" not in d["metadata"]], "they are gone")
+        assert o.errors() == [] and o.metric("kelpie_operator_leader") == 1
+        assert not re.search(r'kelpie_kube_requests_total\{[^}]*"40[13]"', o.ask("/metrics")[1])
+    finally:
+        for g in joined:
+            g.close()
+        o.stop()
 
 
 # --- row 4 -------------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def dry_run(cluster, level, object):
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda p: p.stem)
-def test_an_injected_pod_is_taken_where_the_original_is(cluster, levels, manifest):
+def test_row_6_an_injected_pod_is_taken_where_the_original_is(cluster, levels, manifest):
     known = [o for o in as_json(manifest) if o["kind"] in ("InferenceEngine", "InferencePool")]
     before, after = workloads(as_json(manifest)), workloads(inject(manifest.read_bytes()))
     assert len(before) == len(after) and (before or manifest.stem == "others")
@@ -208,7 +208,7 @@ def without_chance(pod):
 GROUPS = {"InferencePool": "inference.networking.k8s.io/v1", "InferenceEngine": "kelpie.dev/v1alpha1"}
 
 
-def test_the_webhook_and_the_command_line_make_the_same_pod(cluster, hooked):
+def test_row_6_the_webhook_and_the_command_line_make_the_same_pod(cluster, hooked):
     operator, ns = hooked
     words = ("--gateway-image", "example.com/gateway:1", "--operator-namespace", "inject-system")
     asked = 0
