@@ -115,6 +115,31 @@ def test_epochs_grow_though_the_lease_is_deleted_or_its_number_is_wrong(operator
     assert first < epoch(ns) < kept
 
 
+def test_a_gateway_goes_where_a_standby_sends_it(operator, ns):
+    """It knows one address, as of a Service that has only the standby: each leader programs it all the same, and is not asked in a loop."""
+    put(ns, programs.pool(), programs.engine("e", 1))
+    a = operator("a")
+    wait_until(lambda: leads(a), "a leads")
+    b = operator("b")
+    wait_until(lambda: b.told()["operator"].get("leader") == f"127.0.0.1:{a.port}", "b knows a")
+    gateway = programs.Gateway(None, "--control", f"127.0.0.1:{b.port}", "--namespace", ns.name, "--id", "gw", "--peer-listen", "127.0.0.1:0", ready=False)
+    try:
+        wait_until(lambda: [g["current"] for g in a.told()["gateways"]] == [True], "a programs it")
+        assert len(gateway.lines("no operator, going on without")) == 1
+        a.stop()
+        wait_until(lambda: leads(b), "b leads", timeout=5)
+        wait_until(lambda: [g["current"] for g in b.told()["gateways"]] == [True], "b programs it")
+        c = operator("c")
+        wait_until(lambda: c.told()["operator"].get("leader") == f"127.0.0.1:{b.port}", "c knows b")
+        b.signal(signal.SIGSTOP)  # nobody at the gateway's address, and nobody who sends it on: it tries on, with pauses
+        wait_until(lambda: leads(c), "c leads", timeout=40)
+        b.signal(signal.SIGCONT)
+        wait_until(lambda: [g["current"] for g in c.told()["gateways"]] == [True], "b sends it to c", timeout=20)
+        assert len(gateway.lines("no operator, going on without")) < 30  # some twenty seconds without any leader
+    finally:
+        gateway.stop()
+
+
 def test_two_operators_by_mistake(cluster, ns, crds):
     """Neither asks who leads. Objects are written once, statuses seldom; a gateway follows the one it is connected to."""
     running = [Operator(cluster.admin, "--id", id, "--watch-namespace", ns.name) for id in "ab"]
