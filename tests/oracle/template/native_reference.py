@@ -229,7 +229,36 @@ def kimi(messages, kwargs):
     return {"messages": f["_normalize_k3_tool_messages"](messages), "kwargs": kwargs}
 
 
+# gpt-oss's answers: openai-harmony's renderer and parser of ids.
+
+
+def harmony_read(ids):
+    import openai_harmony as h
+
+    found = harmony_encoding().parse_messages_from_completion_tokens(ids, h.Role.ASSISTANT)
+    return [{"content": "".join(c.text for c in m.content), "channel": m.channel, "recipient": m.recipient, "content_type": m.content_type} for m in found]
+
+
+def harmony_write(messages):
+    """A turn of these; the prompt had the first header's begin."""
+    import openai_harmony as h
+
+    encoding, ids = harmony_encoding(), []
+    for m in messages:
+        made = h.Message.from_role_and_content(h.Role.ASSISTANT, m["content"]).with_channel(m["channel"])
+        made = made.with_recipient(m["recipient"]) if m["recipient"] else made
+        ids += encoding.render(made.with_content_type(m["content_type"]) if m["content_type"] else made)
+    begin = encoding.encode("<|start|>assistant", allowed_special="all")
+    assert ids[:len(begin)] == begin
+    ids = ids[len(begin):]
+    return {"text": encoding.decode(ids), "read": harmony_read(ids)}
+
+
 def answer_to(request, renderers):
+    if "harmony_write" in request:
+        return harmony_write(request["harmony_write"])
+    if "harmony_read" in request:
+        return {"read": harmony_read(harmony_encoding().encode(request["harmony_read"], allowed_special="all"))}
     if "kimi" in request:
         return kimi(request["messages"], request["kimi"])
     asked = request["messages"], request["tools"], request["kwargs"]
