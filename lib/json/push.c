@@ -232,19 +232,11 @@ static int escape_done(struct kp_json_push *p, uint32_t cp, struct kp_err *err)
 /* A byte behind a backslash; `held` has those before it: uXXXX, then \uXXXX of a pair's second half. */
 static int escape_byte(struct kp_json_push *p, char c, struct kp_err *err)
 {
-	static const char simple[128] = { ['"'] = '"',
-		['\\'] = '\\',
-		['/'] = '/',
-		['b'] = '\b',
-		['f'] = '\f',
-		['n'] = '\n',
-		['r'] = '\r',
-		['t'] = '\t' };
 	uint8_t at = p->n_held++;
 	p->held[at] = c;
 	if (at == 0 && c != 'u') {
-		return (uint8_t)c < 128 && simple[(uint8_t)c]
-			       ? escape_done(p, (uint8_t)simple[(uint8_t)c], err)
+		return (uint8_t)c < 128 && kp_json_simple_escape[(uint8_t)c]
+			       ? escape_done(p, (uint8_t)kp_json_simple_escape[(uint8_t)c], err)
 			       : bad(p, err, "invalid escape");
 	}
 	if (at == 5 || at == 6) {

@@ -199,15 +199,6 @@ static unsigned hex4(const char *p, const char *end)
 	return end - p >= 4 && kp_str_hex64(kp_str_n(p, 4), &v) ? (unsigned)v : UINT32_MAX;
 }
 
-static const char simple_escape[128] = { ['"'] = '"',
-	['\\'] = '\\',
-	['/'] = '/',
-	['b'] = '\b',
-	['f'] = '\f',
-	['n'] = '\n',
-	['r'] = '\r',
-	['t'] = '\t' };
-
 /* The escape at p (behind the backslash): writes at most 4 bytes, returns the place behind it or
  * NULL with *why. */
 static const char *unescape(
@@ -219,8 +210,8 @@ static const char *unescape(
 		return NULL;
 	}
 	unsigned char c = (unsigned char)*p;
-	if (c < 128 && simple_escape[c]) {
-		*out = simple_escape[c];
+	if (c < 128 && kp_json_simple_escape[c]) {
+		*out = kp_json_simple_escape[c];
 		return p + 1;
 	}
 	if (c != 'u') {
@@ -289,8 +280,8 @@ static const char *write_escaped(
 			return p;
 		}
 		unsigned char c = (unsigned char)p[1]; /* at q at most: a backslash is before it */
-		if (KP_LIKELY(c < 128 && simple_escape[c])) {
-			*out = simple_escape[c];
+		if (KP_LIKELY(c < 128 && kp_json_simple_escape[c])) {
+			*out = kp_json_simple_escape[c];
 			out++;
 			p = copy_plain(p + 2, end, &out, non_ascii);
 			continue;

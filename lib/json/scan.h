@@ -16,6 +16,16 @@ static inline bool kp_json_is_special(unsigned char c)
 	return c == '"' || c == '\\' || c < 0x20;
 }
 
+/* What a letter behind a backslash stands for; 0: nothing, or `u`. */
+static const char kp_json_simple_escape[128] = { ['"'] = '"',
+	['\\'] = '\\',
+	['/'] = '/',
+	['b'] = '\b',
+	['f'] = '\f',
+	['n'] = '\n',
+	['r'] = '\r',
+	['t'] = '\t' };
+
 #define KP_SWAR_ONES  UINT64_C(0x0101010101010101)
 #define KP_SWAR_HIGHS UINT64_C(0x8080808080808080)
 /* A high bit set for each byte of w that is below n (n <= 0x80); exact for the lowest set one,

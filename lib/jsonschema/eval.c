@@ -245,18 +245,6 @@ static void start_inplace(struct kp_jsonschema_run *r, uint32_t i, const struct 
 	inplace(r, i, in->else_, ROLE_ELSE, 0);
 }
 
-static uint8_t bits_of(enum kp_json_type t)
-{
-	static const uint8_t bits[] = { [KP_JSON_NULL] = JS_NULL,
-		[KP_JSON_TRUE] = JS_BOOL,
-		[KP_JSON_FALSE] = JS_BOOL,
-		[KP_JSON_NUMBER] = JS_NUMBER | JS_INTEGER,
-		[KP_JSON_STRING] = JS_STRING,
-		[KP_JSON_ARRAY] = JS_ARRAY,
-		[KP_JSON_OBJECT] = JS_OBJECT };
-	return bits[t];
-}
-
 /* Does the type alone decide? */
 static bool type_fits(struct kp_jsonschema_run *r, uint32_t i, uint8_t bits)
 {
@@ -299,7 +287,7 @@ static void start(struct kp_jsonschema_run *r, uint32_t i)
 {
 	struct kp_js_frame *f = top(r);
 	const struct kp_js_node *n = eval_at(r, i)->node;
-	if (!type_fits(r, i, bits_of(f->type))) {
+	if (!type_fits(r, i, kp_js_types_of(f->type))) {
 		return;
 	}
 	f->hashing = f->hashing || n->enum_ || n->const_;

@@ -124,4 +124,17 @@ void kp_js_uri_resolve(kp_str base, kp_str ref, struct kp_buf *out);
 /* metaschemas.c: the text of one, by its URI without fragment; p NULL: none. */
 kp_str kp_js_metaschema(kp_str uri);
 
+/* The types that a value of t has: a number may be an integer. */
+static inline uint8_t kp_js_types_of(enum kp_json_type t)
+{
+	static const uint8_t bits[] = { [KP_JSON_NULL] = JS_NULL,
+		[KP_JSON_TRUE] = JS_BOOL,
+		[KP_JSON_FALSE] = JS_BOOL,
+		[KP_JSON_NUMBER] = JS_NUMBER | JS_INTEGER,
+		[KP_JSON_STRING] = JS_STRING,
+		[KP_JSON_ARRAY] = JS_ARRAY,
+		[KP_JSON_OBJECT] = JS_OBJECT };
+	return bits[t];
+}
+
 #endif

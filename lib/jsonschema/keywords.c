@@ -209,18 +209,6 @@ static int kw_type(struct here *h)
 	return 0;
 }
 
-static uint8_t type_of(enum kp_json_type t)
-{
-	static const uint8_t bits[] = { [KP_JSON_NULL] = JS_NULL,
-		[KP_JSON_TRUE] = JS_BOOL,
-		[KP_JSON_FALSE] = JS_BOOL,
-		[KP_JSON_NUMBER] = JS_NUMBER | JS_INTEGER,
-		[KP_JSON_STRING] = JS_STRING,
-		[KP_JSON_ARRAY] = JS_ARRAY,
-		[KP_JSON_OBJECT] = JS_OBJECT };
-	return bits[t];
-}
-
 static int read_values(
 	struct here *h, const struct kp_jv *v, uint32_t n, const struct kp_js_values **ret)
 {
@@ -234,7 +222,7 @@ static int read_values(
 	}
 	values->n = n;
 	for (uint32_t i = 0; i < n; i++) {
-		values->types |= type_of(v[i].type);
+		values->types |= kp_js_types_of(v[i].type);
 		if (!kp_js_hash_value(&v[i], &values->p[i])) {
 			return kp_js_fail(h->c, h->node->where, h->keyword,
 				"a number of more than 1024 bytes");
