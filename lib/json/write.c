@@ -45,7 +45,7 @@ static void escape_one(struct kp_buf *b, unsigned char c)
 
 void kp_json_w_esc(struct kp_buf *b, kp_str s)
 {
-	const char *p = s.p, *end = s.p + s.n;
+	const char *p = s.p, *end = s.n ? s.p + s.n : s.p;
 	while (p < end) {
 		bool non_ascii = false;
 		const char *q = kp_json_scan(p, end, &non_ascii);

@@ -391,9 +391,15 @@ static int put_old_tag(
 	for (uint32_t i = 0; i < structures->n; i++) {
 		const struct kp_jv *s = &structures->items[i],
 				   *schema = kp_jv_get(s, KP_S("schema"));
+		kp_str begin = kp_jv_str(s, KP_S("begin")), end = kp_jv_str(s, KP_S("end"));
+		if (!begin.p || !end.p) {
+			return kp_err_param(err, param,
+				"`%s`: `structures[%u]` needs the strings `begin` and `end`", param,
+				i);
+		}
 		kp_buf_addz(b->out, i ? "," : "");
 		kp_buf_lit(b->out, "{\"type\":\"tag\",\"begin\":");
-		kp_json_w_str(b->out, kp_jv_str(s, KP_S("begin")));
+		kp_json_w_str(b->out, begin);
 		kp_buf_lit(b->out, ",\"content\":{\"type\":\"json_schema\",\"json_schema\":");
 		if (schema) {
 			kp_jv_write(schema, b->out);
@@ -401,7 +407,7 @@ static int put_old_tag(
 			kp_buf_lit(b->out, "true");
 		}
 		kp_buf_lit(b->out, "},\"end\":");
-		kp_json_w_str(b->out, kp_jv_str(s, KP_S("end")));
+		kp_json_w_str(b->out, end);
 		kp_buf_addc(b->out, '}');
 	}
 	kp_buf_lit(b->out, "]}");

@@ -116,6 +116,22 @@ static void test_formats(void **state)
 }
 
 /* Hy 3: all markers of the vocabulary end in one suffix. */
+static void test_an_older_tag_needs_its_markers(void **state)
+{
+	(void)state;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_output_format format = {
+		.kind = KP_CONSTRAINT_TAG,
+		.param = "structural_tag",
+		.text = KP_S(
+			"{\"structures\":[{\"begin\":\"<f>\",\"schema\":{}}],\"triggers\":[\"<f>\"]}")
+	};
+	struct made m = make(a, "hermes", (struct kp_chat){ 0 }, format, KP_PARSE_IN_THOUGHT);
+	assert_int_equal(m.r, -1);
+	assert_string_equal(
+		m.err.msg, "`structural_tag`: `structures[0]` needs the strings `begin` and `end`");
+}
+
 static void test_markers_with_a_suffix(void **state)
 {
 	(void)state;
@@ -165,6 +181,7 @@ int main(void)
 		cmocka_unit_test(test_inkling_is_no_harmony),
 		cmocka_unit_test(test_allowed_tools),
 		cmocka_unit_test(test_formats),
+		cmocka_unit_test(test_an_older_tag_needs_its_markers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
