@@ -106,10 +106,10 @@ def test_who_wrote_what_in_marks_or_colours(qwen3_path):
 
 def test_what_is_wrong_is_named(qwen3_path, gateway):
     for way in (("--path", qwen3_path), ("--gateway", gateway.url)):
-        assert "`messages[0].content`: missing" in render(*way, request=[{"role": "user"}], expect=2)
-        assert "`messages`: missing" in render(*way, request={"model": "m"}, expect=2)
+        assert "`messages[0].content`: missing" in render(*way, request=[{"role": "user"}], expect=1)
+        assert "`messages`: missing" in render(*way, request={"model": "m"}, expect=1)
     refusing = {**REQUEST, "chat_template": "{{ raise_exception('not like this') }}"}
-    assert "not like this" in render("--path", qwen3_path, request=refusing, expect=2)
+    assert "not like this" in render("--path", qwen3_path, request=refusing, expect=1)
     assert "not allowed here" in render("--gateway", gateway.url, request=refusing, expect=1)
     assert "/nonexistent" in render("--path", "/nonexistent", request=REQUEST, expect=3)
 

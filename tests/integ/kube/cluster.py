@@ -85,6 +85,11 @@ def install(cluster):
     """Our kinds, and the standard pool's."""
     for file in sorted((rig.ROOT / "crds").glob("*.yaml")):
         kubectl(cluster, "apply", "--server-side", "-f", file)
+    wait_for_kinds(cluster)
+
+
+def wait_for_kinds(cluster):
+    """kubectl wait gives up on a definition that has no conditions yet."""
     wait_until(lambda: all(is_established(cluster, plural, group) for plural, group in zip(PLURALS.values(), GROUPS.values())), "our kinds")
 
 

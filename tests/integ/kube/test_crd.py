@@ -15,6 +15,9 @@ sys.path.insert(0, str(rig.ROOT / "tests/oracle/api"))
 import golang  # noqa: E402
 import test_verdicts as oracle  # noqa: E402
 
+sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
+from cluster import wait_for_kinds  # noqa: E402
+
 pytestmark = pytest.mark.kube
 PLURALS = {"InferencePool": "inferencepools", "InferenceEngine": "inferenceengines"}
 ENGINE = {
@@ -39,7 +42,7 @@ def kubectl(cluster, *words):
 def defined(cluster):
     for file in sorted((rig.ROOT / "crds").glob("*.yaml")):
         kubectl(cluster, "apply", "--server-side", "--validate=strict", "-f", file)
-    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=20s", "crd/inferencepools.inference.networking.k8s.io", "crd/inferenceengines.kelpie.dev")
+    wait_for_kinds(cluster)
     return cluster
 
 
