@@ -217,7 +217,7 @@ static void put_thought(struct builder *b, const struct kp_thinking *t)
 	openers(b->o->tools, marks, &n);
 	put_free(b, marks, n);
 	put_literal(b, kp_str_c(close));
-	put_regex(b, "[ \\n]{0,4}");
+	put_regex(b, "\\n{0,2}"); /* as many as the parser takes for markup */
 }
 
 /* What may, or must, come before the answer. */
