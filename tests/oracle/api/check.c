@@ -6,6 +6,7 @@
 #include "api/rules.h"
 #include "json/jansson.h"
 #include "schema/names.h"
+#include "tests/frames.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,15 +142,9 @@ static json_t *ask(char kind, kp_str body)
 
 int main(void)
 {
-	unsigned char head[5];
-	while (fread(head, 1, sizeof(head), stdin) == sizeof(head)) {
-		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 |
-			   (size_t)head[4] << 24;
-		char *text = kp_xmalloc(n + 1);
-		if (fread(text, 1, n, stdin) != n) {
-			return 1;
-		}
-		json_t *answer = ask((char)head[0], kp_str_n(text, n));
+	struct test_frame f;
+	while (frame_read(&f)) {
+		json_t *answer = ask(f.kind, kp_str_n(f.text, f.n));
 		char *line = json_dumps(answer, JSON_COMPACT | JSON_ENSURE_ASCII);
 		if (!line) {
 			return 1;
@@ -157,7 +152,7 @@ int main(void)
 		puts(line);
 		kp_mem_free(line);
 		json_decref(answer);
-		kp_mem_free(text);
+		kp_mem_free(f.text);
 	}
 	return 0;
 }

@@ -3,6 +3,7 @@
    again, or "error: " and why not. Letters: G GenerateRequest, R GenerateResponse, E DescribeRequest,
    D DescribeResponse, C TokenizerChunk, L the trailer kelpie-load. */
 #include "engine/peer_codec.h"
+#include "tests/frames.h"
 
 #include <stdio.h>
 
@@ -76,21 +77,15 @@ static int recode(char kind, kp_str bytes, struct kp_buf *out, struct kp_err *er
 
 int main(void)
 {
-	unsigned char head[5];
-	KP_AUTO(buf) struct kp_buf in, out;
-	kp_buf_init(&in, KP_PEER_MAX_MESSAGE);
+	struct test_frame f;
+	KP_AUTO(buf) struct kp_buf out;
 	kp_buf_init(&out, KP_PEER_MAX_MESSAGE);
-	while (fread(head, 1, sizeof(head), stdin) == sizeof(head)) {
-		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 |
-			   (size_t)head[4] << 24;
+	while (frame_read(&f)) {
 		struct kp_err err = KP_ERR_INIT;
-		kp_buf_reset(&in);
 		kp_buf_reset(&out);
-		if (!kp_buf_reserve(&in, n) || fread(in.p, 1, n, stdin) != n) {
-			return 1;
-		}
-		in.n = n;
-		if (recode((char)head[0], kp_buf_str(&in), &out, &err) < 0) {
+		int rc = recode(f.kind, kp_str_n(f.text, f.n), &out, &err);
+		kp_free(&f.text);
+		if (rc < 0) {
 			printf("error: %s\n", err.msg);
 			continue;
 		}

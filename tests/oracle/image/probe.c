@@ -7,8 +7,8 @@
       "bytes"} and floats. */
 #include "image/processor.h"
 
-#include "base/mem.h"
 #include "json/write.h"
+#include "tests/frames.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,24 +130,16 @@ static int process(kp_str text, struct answer *a, struct kp_err *err)
 
 int main(void)
 {
-	unsigned char frame[5];
+	struct test_frame f;
 	struct answer a = { 0 };
 	kp_buf_init(&a.head, 1 << 16);
-	while (fread(frame, 1, sizeof(frame), stdin) == sizeof(frame)) {
-		size_t n = frame[1] | (size_t)frame[2] << 8 | (size_t)frame[3] << 16 |
-			   (size_t)frame[4] << 24;
-		char *text = kp_xmalloc(n + 1);
-		if (fread(text, 1, n, stdin) != n) {
-			return 1;
-		}
-		text[n] = 0;
+	while (frame_read(&f)) {
 		struct kp_err err = KP_ERR_INIT;
-		int (*answer)(kp_str, struct answer *, struct kp_err *) = frame[0] == 'd'   ? decode
-									  : frame[0] == 'h' ? head
-									  : frame[0] == 'r'
-										  ? resize
-										  : process;
-		if (answer(kp_str_n(text, n), &a, &err)) {
+		int (*answer)(kp_str, struct answer *, struct kp_err *) = f.kind == 'd'   ? decode
+									  : f.kind == 'h' ? head
+									  : f.kind == 'r' ? resize
+											  : process;
+		if (answer(kp_str_n(f.text, f.n), &a, &err)) {
 			say_error(&a, &err);
 		}
 		kp_buf_addc(&a.head, '\n');
@@ -157,7 +149,7 @@ int main(void)
 		kp_free(&a.bytes);
 		a.n = 0;
 		kp_buf_reset(&a.head);
-		kp_free(&text);
+		kp_free(&f.text);
 	}
 	kp_buf_fini(&a.head);
 	return 0;

@@ -1,7 +1,7 @@
 /* Reads frames (see tests/oracle/json/go/main.go) and answers each with what lib/json makes of it:
    {"docs":[...],"error":"..."}. Letters: s, l, m YAML; j JSON. */
-#include "base/mem.h"
 #include "json/jansson.h"
+#include "tests/frames.h"
 
 #include <stdio.h>
 
@@ -27,16 +27,10 @@ static json_t *load(char kind, kp_str text, struct kp_err *err)
 
 int main(void)
 {
-	unsigned char head[5];
-	while (fread(head, 1, sizeof(head), stdin) == sizeof(head)) {
-		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 |
-			   (size_t)head[4] << 24;
-		char *text = kp_xmalloc(n + 1);
-		if (fread(text, 1, n, stdin) != n) {
-			return 1;
-		}
+	struct test_frame f;
+	while (frame_read(&f)) {
 		struct kp_err err = KP_ERR_INIT;
-		json_t *docs = load((char)head[0], kp_str_n(text, n), &err);
+		json_t *docs = load(f.kind, kp_str_n(f.text, f.n), &err);
 		json_t *answer =
 			json_pack("{s:o, s:s}", "docs", docs, "error", err.code ? err.msg : "");
 		char *line = json_dumps(answer, JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -46,7 +40,7 @@ int main(void)
 		puts(line);
 		free(line); /* jansson's */
 		json_decref(answer);
-		kp_free(&text);
+		kp_free(&f.text);
 	}
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* Reads frames (one letter, a little-endian 32-bit length, that many bytes) and answers each with one line.
    v: the text as a kp_jv, written back as {"ok":VALUE}, or {"error":"..."}.
    d: eight bytes, a double: as kp_json_w_f64 writes it. f: four bytes, a float. */
-#include "base/mem.h"
 #include "json/value.h"
 #include "json/write.h"
+#include "tests/frames.h"
 
 #include <stdio.h>
 
@@ -37,21 +37,15 @@ static void answer(char kind, kp_str text, struct kp_buf *out)
 
 int main(void)
 {
-	unsigned char head[5];
+	struct test_frame f;
 	struct kp_buf out;
 	kp_buf_init(&out, 256 << 20);
-	while (fread(head, 1, sizeof(head), stdin) == sizeof(head)) {
-		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 |
-			   (size_t)head[4] << 24;
-		char *text = kp_xmalloc(n + 1);
-		if (fread(text, 1, n, stdin) != n) {
-			return 1;
-		}
+	while (frame_read(&f)) {
 		kp_buf_reset(&out);
-		answer((char)head[0], kp_str_n(text, n), &out);
+		answer(f.kind, kp_str_n(f.text, f.n), &out);
 		kp_buf_addc(&out, '\n');
 		fwrite(out.p, 1, out.n, stdout);
-		kp_free(&text);
+		kp_free(&f.text);
 	}
 	kp_buf_fini(&out);
 	return 0;

@@ -4,9 +4,9 @@
    v: an instance of the last schema, as text: whole, byte by byte, and cut in two at every place (in 40 places when it is long), all of which must agree; and as a value
    where it can be read. {"valid":bool,"at":n,"pointer":"...","keyword":"...","message":"..."}, {"error":"..."}, or {"differs":"..."}
    t: whether a schema is of OpenAI's strict subset. */
-#include "base/mem.h"
 #include "json/write.h"
 #include "jsonschema/jsonschema.h"
+#include "tests/frames.h"
 
 #include <stdio.h>
 
@@ -167,33 +167,27 @@ static void take_value(struct state *s, kp_str text, struct kp_buf *out)
 
 int main(void)
 {
-	unsigned char head[5];
+	struct test_frame f;
 	struct kp_buf out;
 	char *kept = NULL; /* what the documents' values point into */
 	struct state s = { .documents = kp_arena_create(64 << 20),
 		.one = kp_arena_create(64 << 20) };
 	kp_buf_init(&out, 256 << 20);
-	while (fread(head, 1, sizeof(head), stdin) == sizeof(head)) {
-		size_t n = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 |
-			   (size_t)head[4] << 24;
-		char *text = kp_xmalloc(n + 1);
-		if (fread(text, 1, n, stdin) != n) {
-			return 1;
-		}
+	while (frame_read(&f)) {
 		kp_buf_reset(&out);
-		if (head[0] == 'd') {
+		if (f.kind == 'd') {
 			kp_mem_free(kept);
-			kept = text;
-			take_documents(&s, kp_str_n(text, n), &out);
-		} else if (head[0] == 'v') {
-			take_value(&s, kp_str_n(text, n), &out);
+			kept = f.text;
+			take_documents(&s, kp_str_n(f.text, f.n), &out);
+		} else if (f.kind == 'v') {
+			take_value(&s, kp_str_n(f.text, f.n), &out);
 		} else {
-			take_schema(&s, (char)head[0], kp_str_n(text, n), &out);
+			take_schema(&s, f.kind, kp_str_n(f.text, f.n), &out);
 		}
 		kp_buf_addc(&out, '\n');
 		fwrite(out.p, 1, out.n, stdout);
-		if (text != kept) {
-			kp_mem_free(text);
+		if (f.text != kept) {
+			kp_mem_free(f.text);
 		}
 	}
 	kp_jsonschema_destroy(s.schema);
