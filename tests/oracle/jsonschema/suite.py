@@ -1,55 +1,23 @@
-"""The JSON-Schema-Test-Suite, as PyPI's source distribution of jsonschema has it.
+"""The JSON-Schema-Test-Suite, as PyPI's source distribution of jsonschema has it."""
 
-Fetched once into build/cache, by name, version and hash; only unpacked, nothing of it is run.
-"""
-
-import fcntl
-import functools
-import hashlib
 import json
 import pathlib
-import subprocess
 import sys
-import tarfile
-import tempfile
 
-CACHE = pathlib.Path(__file__).resolve().parents[3] / "build" / "cache"
-NAME, VERSION = "jsonschema", "4.26.0"
-SHA256 = "0c26707e2efad8aa1bfc5b7ce170f3fccc2e4918ff85989ba9ffa9facb2be326"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import pypi  # noqa: E402
+
+NAME, VERSION, SHA256 = "jsonschema", "4.26.0", "0c26707e2efad8aa1bfc5b7ce170f3fccc2e4918ff85989ba9ffa9facb2be326"
 FOLDERS = {"2020-12": "draft2020-12", "7": "draft7"}
 HOST = "http://localhost:1234/"  # where the suite's remote documents are said to be
 
 
-def _fetch(folder):
-    with tempfile.TemporaryDirectory(dir=CACHE) as work:
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", NAME, "-d", work,
-             f"{NAME}=={VERSION}"], check=True, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        (archive,) = pathlib.Path(work).glob("*.tar.gz")
-        found = hashlib.sha256(archive.read_bytes()).hexdigest()
-        if found != SHA256:
-            raise RuntimeError(f"{archive.name}: SHA-256 {found}, expected {SHA256}")
-        out = pathlib.Path(work) / "suite"
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                path = pathlib.PurePosixPath(member.name)
-                if member.isfile() and path.parts[1:2] == ("json",) and path.suffix == ".json":
-                    target = out.joinpath(*path.parts[2:])
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(tar.extractfile(member).read())
-        out.rename(folder)
+def _place(path):
+    return pathlib.Path(*path.parts[2:]) if path.parts[1:2] == ("json",) and path.suffix == ".json" else None
 
 
-@functools.cache
 def folder():
-    path = CACHE / f"json-schema-test-suite-{VERSION}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "json-schema-test-suite.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            _fetch(path)
-    return path
+    return pypi.unpacked(NAME, VERSION, SHA256, _place)
 
 
 def documents():

@@ -1,14 +1,10 @@
 """SGLang's parsers beside ours, out of its wheel's sources: on well-formed calls of each family they say the same, whole and streamed; its lists of names are those that ours are held
 against; and the cases of tests/prop/parse, with what differs counted."""
 
-import fcntl
-import functools
 import json
 import pathlib
 import subprocess
 import sys
-import tempfile
-import zipfile
 
 import pytest
 
@@ -23,22 +19,14 @@ from test_parser_names import SGLANG, SGLANG_THOUGHTS, WITHOUT, pairs  # noqa: E
 
 NAME, VERSION, SHA256 = "sglang", "0.5.23", "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937"
 WHICH = ["--only-binary=:all:", "--platform=manylinux_2_34_x86_64", "--python-version=3.11", "--implementation=cp"]  # only its Python sources are read
-CACHE = HERE.parents[2] / "build/cache"
 
 
-@functools.cache
+def place(path):
+    return path if path.parts[:2] == ("sglang", "srt") and path.suffix == ".py" else None
+
+
 def sources():
-    folder = CACHE / f"{NAME}-{VERSION}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "sglang.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=CACHE) as work:
-                out = pathlib.Path(work) / "out"
-                with zipfile.ZipFile(pypi.download(work, NAME, VERSION, SHA256, *WHICH)) as wheel:
-                    wheel.extractall(out, [n for n in wheel.namelist() if n.startswith("sglang/srt/") and n.endswith(".py")])
-                out.rename(folder)
-    return folder
+    return pypi.unpacked(NAME, VERSION, SHA256, place, *WHICH)
 
 
 class Theirs:
