@@ -11,6 +11,8 @@ import re
 import sys
 import types
 
+import serve
+
 MARKER = r"</?[^<>\s=]{1,40}>|\[[A-Z_]+\]"  # what is one token, or nearly: these parsers want it in one piece
 logging.disable(logging.CRITICAL)
 
@@ -85,12 +87,7 @@ def answer(text, tools, parser, reasoning, forced, pieces):
 
 def main():
     print(json.dumps([sorted(FunctionCallParser.ToolCallParserEnum), sorted(ReasoningParser.DetectorMap)]), flush=True)
-    for line in sys.stdin:
-        try:
-            out = answer(**json.loads(line))
-        except Exception as e:
-            out = ["error", repr(e)]
-        print(json.dumps(out), flush=True)
+    serve.answer_all(answer)
 
 
 if __name__ == "__main__":

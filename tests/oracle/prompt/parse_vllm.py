@@ -1,10 +1,10 @@
 """Runs in vLLM's environment: a line {"parser", "text", "tools"} on stdin is answered by what its parser makes of the whole text, [[[name, arguments], ...], content], or ["error", why].
 More members are the template's arguments: some parsers look there for how their model was asked to write."""
 
-import json
 import logging
 import os
-import sys
+
+import serve
 
 os.environ["VLLM_CONFIGURE_LOGGING"] = "0"
 logging.disable(logging.CRITICAL)
@@ -57,14 +57,5 @@ def answer(parser, text, tools, **kwargs):
     return [[[c.function.name, c.function.arguments] for c in found.tool_calls], found.content]
 
 
-def main():
-    for line in sys.stdin:
-        try:
-            out = answer(**json.loads(line))
-        except Exception as e:
-            out = ["error", repr(e)]
-        print(json.dumps(out), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve.answer_all(answer)
