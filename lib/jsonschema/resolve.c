@@ -18,14 +18,19 @@ int kp_js_fail(struct kp_js_compiler *c, kp_str where, const char *keyword, cons
 	return kp_err_param(c->err, at, "compile JSON schema: `%s`: %s", at, what);
 }
 
-void *kp_js_alloc(struct kp_js_compiler *c, size_t count, size_t size)
+static void *alloc_in(struct kp_js_compiler *c, struct kp_arena *a, size_t count, size_t size)
 {
-	void *p = kp_arena_calloc(c->arena, count, size);
+	void *p = kp_arena_calloc(a, count, size);
 	if (!p) {
 		kp_err_set(c->err, KP_RESOURCE_EXHAUSTED,
 			"compile JSON schema: `memory`: it takes more than the maximum");
 	}
 	return p;
+}
+
+void *kp_js_alloc(struct kp_js_compiler *c, size_t count, size_t size)
+{
+	return alloc_in(c, c->arena, count, size);
 }
 
 kp_str kp_js_child(struct kp_js_compiler *c, kp_str where, kp_str keyword, kp_str token)
@@ -143,9 +148,25 @@ static int add_resource(struct kp_js_compiler *c, kp_str uri, const struct kp_jv
 	return 0;
 }
 
+/* Of c->anchors; p NULL with err set. */
+static kp_str anchor_key(struct kp_js_compiler *c, uint32_t resource, kp_str name)
+{
+	enum { NUMBER = 12 };
+	char *p = alloc_in(c, c->scratch, NUMBER + name.n, 1);
+	if (!p) {
+		return KP_STR_NULL;
+	}
+	size_t n = (size_t)snprintf(p, NUMBER, "%u#", resource);
+	memcpy(p + n, name.p, name.n);
+	return kp_str_n(p, n + name.n);
+}
+
 static int add_anchor(struct kp_js_compiler *c, struct kp_js_place *p, kp_str name, bool dynamic)
 {
-	kp_str key = kp_arena_printf(c->scratch, "%u#%" KP_FMT, p->node.resource, KP_ARG(name));
+	kp_str key = anchor_key(c, p->node.resource, name);
+	if (!key.p) {
+		return -1;
+	}
 	if (!kp_map_get(&c->anchors, key)) {
 		kp_map_set(&c->anchors, key, p);
 	}
@@ -328,9 +349,10 @@ static uint32_t find_resource(struct kp_js_compiler *c, kp_str uri)
 	return v && kp_js_index_document(c, v, uri, &r) == 0 ? r + 1 : 0;
 }
 
+/* p NULL with err set. */
 static kp_str decode_percent(struct kp_js_compiler *c, kp_str s)
 {
-	char *p = kp_arena_alloc(c->scratch, s.n + 1);
+	char *p = alloc_in(c, c->scratch, s.n + 1, 1);
 	size_t n = 0;
 	for (size_t i = 0; p && i < s.n; i++) {
 		uint64_t v;
@@ -341,7 +363,7 @@ static kp_str decode_percent(struct kp_js_compiler *c, kp_str s)
 			p[n++] = s.p[i];
 		}
 	}
-	return kp_str_n(p ? p : "", n);
+	return kp_str_n(p, n);
 }
 
 static const struct kp_jv *step(const struct kp_jv *v, kp_str token, struct kp_buf *key)
@@ -399,8 +421,11 @@ struct kp_js_place *kp_js_resolve(
 	}
 	kp_str uri = without_fragment(kp_buf_str(&full));
 	kp_str fragment = decode_percent(c, kp_str_skip(kp_buf_str(&full), uri.n + 1));
-	uint32_t target = find_resource(c, uri);
 	*ret_dynamic = KP_STR_NULL;
+	if (!fragment.p) {
+		return NULL;
+	}
+	uint32_t target = find_resource(c, uri);
 	if (target == 0) {
 		if (c->err->code == KP_OK) {
 			kp_err_set(c->err, KP_NOT_FOUND, "no such document; nothing is fetched");
@@ -413,8 +438,8 @@ struct kp_js_place *kp_js_resolve(
 	if (fragment.p[0] == '/') {
 		return walk(c, target - 1, fragment);
 	}
-	struct kp_js_place *p = kp_map_get(&c->anchors,
-		kp_arena_printf(c->scratch, "%u#%" KP_FMT, target - 1, KP_ARG(fragment)));
+	kp_str key = anchor_key(c, target - 1, fragment);
+	struct kp_js_place *p = key.p ? kp_map_get(&c->anchors, key) : NULL;
 	if (p && has_dynamic_anchor(p, fragment)) {
 		*ret_dynamic = fragment;
 	}

@@ -14,7 +14,7 @@ struct asked {
 
 static int compile(const char *text, struct kp_jsonschema **ret, struct kp_err *err)
 {
-	struct kp_arena *a = kp_arena_create(16 << 20);
+	struct kp_arena *a = kp_arena_create(64 << 20);
 	struct kp_jv v;
 	struct kp_jsonschema_options o = { .assert_formats = true };
 	assert_int_equal(kp_jv_parse(kp_str_c(text), a, &v, err), 0);
@@ -172,6 +172,71 @@ static void test_refused_schemas(void **state)
 		"compile JSON schema: `#`: expected a schema (an object or a boolean), got an array");
 }
 
+/* before, n times part, behind */
+static const char *repeated(
+	struct kp_buf *b, const char *before, const char *part, size_t n, const char *behind)
+{
+	kp_buf_init(b, 64 << 20);
+	kp_buf_addz(b, before);
+	for (size_t i = 0; i < n; i++) {
+		kp_buf_addz(b, part);
+	}
+	kp_buf_addz(b, behind);
+	return kp_buf_cstr(b);
+}
+
+static void limited(const char *before, const char *part, size_t most, const char *behind,
+	enum kp_code code, const char *message)
+{
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(jsonschema) struct kp_jsonschema *s = NULL;
+	KP_AUTO(buf) struct kp_buf fits = { 0 }, more = { 0 };
+	assert_int_equal(compile(repeated(&fits, before, part, most, behind), &s, &err), 0);
+	refused(repeated(&more, before, part, most + 1, behind), code, message);
+}
+
+static void test_limits_of_schemas(void **state)
+{
+	(void)state;
+	char nots[7 * 100 + 1] = "", ends[100 + 1] = "";
+	limited("{\"allOf\":[", "true,", 19998, "true]}", KP_RESOURCE_EXHAUSTED,
+		"compile JSON schema: `schemas`: more than 20000");
+	limited("{\"enum\":[", "1,", 19999, "1]}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/enum`: `20001` values, at most 20000");
+	limited("{\"pattern\":\"", "a", 8192, "\"}", KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#/pattern`: compile a pattern: `8193` bytes, at most 8192");
+	for (size_t i = 0; i < 100; i++) {
+		memcpy(nots + 7 * i, "{\"not\":", 8);
+		ends[i] = '}';
+	}
+	char chain[1000];
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(jsonschema) struct kp_jsonschema *s = NULL;
+	snprintf(chain, sizeof(chain), "%strue%s", nots + 7, ends + 1);
+	assert_int_equal(compile(chain, &s, &err), 0);
+	snprintf(chain, sizeof(chain), "%strue%s", nots, ends);
+	refused(chain, KP_INVALID_ARGUMENT,
+		"compile JSON schema: `#`: more than 100 schemas one in the other on one value");
+}
+
+/* What is kept of a schema, and what only while it is compiled. */
+static void test_memory_of_schemas(void **state)
+{
+	(void)state;
+	static const char *const before[] = { "{\"$anchor\":\"", "{\"$dynamicAnchor\":\"",
+		"{\"required\":[\"", "{\"properties\":{\"" };
+	static const char *const behind[] = { "\"}", "\"}", "\"]}", "\":true}}" };
+	for (size_t i = 0; i < KP_LEN(before); i++) {
+		KP_AUTO(buf) struct kp_buf b = { 0 };
+		struct kp_err err = KP_ERR_INIT;
+		struct kp_jsonschema *s;
+		assert_int_equal(
+			compile(repeated(&b, before[i], "12345678", 10 << 17, behind[i]), &s, &err),
+			-1);
+		assert_int_equal(err.code, KP_RESOURCE_EXHAUSTED);
+	}
+}
+
 static void used_up(const char *schema, kp_str text, const struct kp_jsonschema_limits *limits,
 	const char *message)
 {
@@ -246,6 +311,63 @@ static void test_strict_subset(void **state)
 		"check strict JSON schema: `#/properties/a`: there is no `type`");
 }
 
+static void strict_limited(
+	const char *before, const char *part, size_t most, const char *behind, const char *message)
+{
+	KP_AUTO(buf) struct kp_buf fits = { 0 }, more = { 0 };
+	strict(repeated(&fits, before, part, most, behind), NULL);
+	strict(repeated(&more, before, part, most + 1, behind), message);
+}
+
+static const char *with_properties(struct kp_buf *b, unsigned n)
+{
+	kp_buf_init(b, 1 << 20);
+	kp_buf_lit(b, "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
+	for (unsigned i = 0; i < n; i++) {
+		kp_buf_printf(b, "%s\"%u\":{\"type\":\"null\"}", i ? "," : "", i);
+	}
+	kp_buf_lit(b, "},\"required\":[");
+	for (unsigned i = 0; i < n; i++) {
+		kp_buf_printf(b, "%s\"%u\"", i ? "," : "", i);
+	}
+	kp_buf_lit(b, "]}");
+	return kp_buf_cstr(b);
+}
+
+static void test_limits_of_the_strict_subset(void **state)
+{
+	(void)state;
+#define OBJECT \
+	"{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"a\"],\"properties\":{\"a\":"
+	char level[3000];
+	KP_AUTO(buf) struct kp_buf most = { 0 }, more = { 0 };
+	strict_limited(OBJECT "{\"enum\":[", "1,", 999, "1]}}}",
+		"check strict JSON schema: `#/properties/a`: more than 1000 enum values in all");
+	strict_limited(OBJECT "{\"enum\":[", "\"0123456789012345678901234567890123456789\",", 374,
+		"\"0123456789012345678901234567890123456789\"]}}}",
+		"check strict JSON schema: `#/properties/a`: an enum of more than 250 values may have 15000 characters, got 15040");
+	strict_limited(OBJECT "{\"const\":\"", "x", 119999, "\"}}}",
+		"check strict JSON schema: `#/properties/a`: more than 120000 characters in names and values");
+	strict(with_properties(&most, 5000), NULL);
+	strict(with_properties(&more, 5001),
+		"check strict JSON schema: `#`: more than 5000 properties in all");
+	for (unsigned n = 10; n <= 11; n++) {
+		size_t at = 0;
+		for (unsigned i = 0; i < n - 1; i++) {
+			at += (size_t)snprintf(level + at, sizeof(level) - at, "%s", OBJECT);
+		}
+		at += (size_t)snprintf(level + at, sizeof(level) - at, "%s",
+			"{\"type\":\"object\",\"additionalProperties\":false}");
+		for (unsigned i = 0; i < n - 1; i++) {
+			at += (size_t)snprintf(level + at, sizeof(level) - at, "}}");
+		}
+		strict(level,
+			n == 10 ? NULL
+				: "check strict JSON schema: `#/properties/a/properties/a/properties/a/properties/a/properties/a/properties/a/properties/a/pr`: more than 10 levels of objects");
+	}
+#undef OBJECT
+}
+
 static void test_documents_that_are_given(void **state)
 {
 	(void)state;
@@ -282,8 +404,11 @@ int main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_several_errors),
 		cmocka_unit_test(test_refused_schemas),
+		cmocka_unit_test(test_limits_of_schemas),
+		cmocka_unit_test(test_memory_of_schemas),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_strict_subset),
+		cmocka_unit_test(test_limits_of_the_strict_subset),
 		cmocka_unit_test(test_documents_that_are_given),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
