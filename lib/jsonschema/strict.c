@@ -142,7 +142,7 @@ static int check_object(struct strict *s, const struct kp_jv *v)
 	if (n && !kp_jv_is(required, KP_JSON_ARRAY)) {
 		return refuse(s, "`required` must be there, with every key of `properties`");
 	}
-	if (n > PROPERTIES || (s->properties += n) > PROPERTIES) {
+	if ((s->properties += n) > PROPERTIES) {
 		return refuse(s, "more than %d properties in all", PROPERTIES);
 	}
 	for (uint32_t i = 0; i < n; i++) {
