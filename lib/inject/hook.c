@@ -83,15 +83,10 @@ static bool is_wait(const json_t *hook, const struct kp_inject_wishes *w, int64_
 	return is_ours(hook, ret) || is_sleep_command(kp_doc_at(hook, "exec.command"), ret);
 }
 
-static bool can_ask(const struct kp_inject_wishes *w)
-{
-	return w->is_node && w->node_gateway.n && w->key.n;
-}
-
 static json_t *make(const struct kp_inject_wishes *w, int64_t least, struct kp_arena *a)
 {
 	char path[48] = DRAINED;
-	if (can_ask(w)) {
+	if (kp_inject_asks_node(w)) {
 		kp_str min = least ? kp_arena_printf(a, "&min=%lld", (long long)least) : KP_S("");
 		kp_str asked = kp_arena_printf(a, DRAINED "?pod=%" KP_FMT "&budget=%d%" KP_FMT,
 			KP_ARG(w->key), (int)w->drain_s, KP_ARG(min));
@@ -122,7 +117,7 @@ int64_t kp_inject_hook(json_t *container, const struct kp_inject_wishes *w,
 			json_string_value(json_object_get(container, "name")));
 		return 0;
 	}
-	if (w->is_node && !can_ask(w) && settings->kubernetes_minor &&
+	if (w->is_node && !kp_inject_asks_node(w) && settings->kubernetes_minor &&
 		settings->kubernetes_minor < SLEEP_ACTION_SINCE) {
 		kp_inject_note(notes, a,
 			"preStop that sleeps needs Kubernetes 1.30: requests may be cut when the pod ends");

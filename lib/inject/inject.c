@@ -477,7 +477,7 @@ static int apply(struct work *k, struct kp_err *err)
 	put_gate(k);
 	put_dns(k);
 	json_t *annotations = kp_member_object(k->meta, "annotations");
-	if (k->w.is_node && k->w.node_gateway.n && k->w.key.n) {
+	if (kp_inject_asks_node(&k->w)) {
 		kp_put(annotations, KP_INJECT_KEY, json_stringn(k->w.key.p, k->w.key.n));
 	}
 	kp_put_str(annotations, KP_INJECT_DONE, k->settings->version);

@@ -24,6 +24,11 @@ struct kp_inject_wishes {
 	kp_str node_gateway, key; /* kp_inject_engine's; the key is the pod's own, if it has one */
 	bool is_again;            /* the pod was injected before */
 };
+/* Its end asks its node's gateway: mode Node, and both address and key are known. */
+static inline bool kp_inject_asks_node(const struct kp_inject_wishes *w)
+{
+	return w->is_node && w->node_gateway.n && w->key.n;
+}
 /* -1: an annotation is named whose value is not one. Texts are borrowed from the pod and the engine. */
 int kp_inject_read_wishes(const json_t *pod, const struct kp_inject_engine *engine,
 	struct kp_inject_wishes *ret, struct kp_inject_notes *notes, struct kp_arena *a,
