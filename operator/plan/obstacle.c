@@ -3,19 +3,6 @@
 
 enum { SAID_MAX = 300 }; /* of others' words */
 
-static const json_t *condition(const json_t *object, kp_str type, kp_str status)
-{
-	const json_t *list = kp_doc_at(object, "status.conditions");
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *c = json_array_get(list, i);
-		if (kp_str_eq(kp_doc_str(c, "type"), type) &&
-			kp_str_eq(kp_doc_str(c, "status"), status)) {
-			return c;
-		}
-	}
-	return NULL;
-}
-
 static kp_str words(const json_t *v, const char *key)
 {
 	kp_str s = kp_doc_str(v, key);
@@ -59,7 +46,7 @@ kp_str kp_obstacle_of_pod(const struct kp_world_pod *pod, struct kp_arena *a)
 	if (pod->is_ending) {
 		return said;
 	}
-	const json_t *c = condition(pod->json, KP_S("PodScheduled"), KP_S("False"));
+	const json_t *c = kp_world_condition(pod->json, KP_S("PodScheduled"), KP_S("False"));
 	if (c) {
 		return kp_arena_printf(a, "pod `%" KP_FMT "`: %" KP_FMT ": %" KP_FMT,
 			KP_ARG(pod->name), KP_ARG(words(c, "reason")), KP_ARG(words(c, "message")));

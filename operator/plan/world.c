@@ -122,10 +122,15 @@ static const json_t *named(const json_t *list, const char *key, kp_str name)
 	return NULL;
 }
 
-static bool is_true(const json_t *status, kp_str condition)
+const json_t *kp_world_condition(const json_t *object, kp_str type, kp_str status)
 {
-	const json_t *c = named(json_object_get(status, "conditions"), "type", condition);
-	return kp_str_eq(kp_doc_str(c, "status"), KP_S("True"));
+	const json_t *c = named(kp_doc_at(object, "status.conditions"), "type", type);
+	return kp_str_eq(kp_doc_str(c, "status"), status) ? c : NULL;
+}
+
+static bool is_true(const json_t *object, kp_str condition)
+{
+	return kp_world_condition(object, condition, KP_S("True"));
 }
 
 void kp_world_add_pod(struct kp_world *w, const json_t *v)
@@ -147,13 +152,13 @@ void kp_world_add_pod(struct kp_world *w, const json_t *v)
 		.key = kp_inject_is_key(key) ? key : KP_S(""),
 		.json = v,
 		.labels = labels,
-		.is_ready = is_true(status, KP_S("Ready")),
+		.is_ready = is_true(v, KP_S("Ready")),
 		.is_ending = json_object_get(m, "deletionTimestamp") ||
 			     kp_str_eq(phase, KP_S("Failed")) ||
 			     kp_str_eq(phase, KP_S("Succeeded")),
 		.has_gate = named(json_object_get(spec, "readinessGates"), "conditionType",
 				    KP_S(KP_INJECT_GATE)) != NULL,
-		.is_routable = is_true(status, KP_S(KP_INJECT_GATE)),
+		.is_routable = is_true(v, KP_S(KP_INJECT_GATE)),
 		.is_injected = named(json_object_get(spec, "initContainers"), "name",
 				       KP_S(KP_INJECT_CONTAINER)) != NULL,
 		.grace_s = whole(spec, "terminationGracePeriodSeconds", GRACE_DEFAULT_S) };
@@ -328,8 +333,7 @@ int kp_world_workload_kind(const struct kp_inference_engine_spec *s)
 
 kp_str kp_world_says(const struct kp_world_owned *o, kp_str condition)
 {
-	const json_t *c = named(kp_doc_at(o->json, "status.conditions"), "type", condition);
-	return kp_str_eq(kp_doc_str(c, "status"), KP_S("True")) ? text(c, "message") : KP_S("");
+	return text(kp_world_condition(o->json, condition, KP_S("True")), "message");
 }
 
 /* The first that is not before (ns, second). */

@@ -103,6 +103,8 @@ const struct kp_world_workload *kp_world_workload(
 	const struct kp_world *w, int kind, kp_str ns, kp_str name);
 /* Which of kp_workload_kinds an engine's workloadRef names; -1: none of them, or it has none. */
 int kp_world_workload_kind(const struct kp_inference_engine_spec *s);
+/* One of the conditions in the status of an object that has that status itself ("True"); NULL: it has not. */
+const json_t *kp_world_condition(const json_t *object, kp_str type, kp_str status);
 /* The message of a condition that is True, of an object of ours; "": it is not. */
 kp_str kp_world_says(const struct kp_world_owned *o, kp_str condition);
 /* The gateway of a node; the one whose name is lowest if there are several. NULL: none. */
