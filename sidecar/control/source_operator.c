@@ -32,6 +32,7 @@ struct follow {
 	struct kp_rpc_client *client;
 	struct kp_rpc_client *at_leader; /* NULL: the last stream was not one to `leader` */
 	char leader[300];                /* as a standby said it last, for the next attempt; "" */
+	char at[300];                    /* where the last stream went */
 	struct kp_rpc_stream *stream;    /* NULL: waiting to try again */
 	bool is_welcome, is_hurried;
 	struct kp_timer again, welcome, report;
@@ -167,8 +168,8 @@ static void on_welcome(struct follow *f, const struct kp_welcome *w)
 	snprintf(f->operator_id, sizeof(f->operator_id), "%" KP_FMT, KP_ARG(w->id));
 	f->lost[0] = '\0';
 	kp_gauge_set(f->connected, 1);
-	kp_log(KP_LOG_INFO, "operator", kp_f_z("address", f->gateway->config.control),
-		kp_f_str("id", w->id), kp_f_int("epoch", (int64_t)w->epoch));
+	kp_log(KP_LOG_INFO, "operator", kp_f_z("address", f->at), kp_f_str("id", w->id),
+		kp_f_int("epoch", (int64_t)w->epoch));
 	uint32_t ms = w->report_interval_ms ? w->report_interval_ms : REPORT_MS;
 	f->report_ns =
 		KP_MIN(KP_MAX(ms, (uint32_t)REPORT_MS_MIN), (uint32_t)REPORT_MS_MAX) * KP_NS_PER_MS;
@@ -227,15 +228,14 @@ static void on_message(void *user, kp_str bytes)
 	struct kp_operator_message m;
 	struct kp_err err;
 	if (kp_control_read_to_gateway(bytes, a, &m, &err)) {
-		kp_err_wrap(&err, "operator `%s`", f->gateway->config.control);
+		kp_err_wrap(&err, "operator `%s`", f->at);
 		kp_rpc_stream_close(f->stream, &err);
 	} else if (m.type == KP_OPERATOR_WELCOME && !f->is_welcome) {
 		on_welcome(f, &m.welcome);
 	} else if (m.type == KP_OPERATOR_PROGRAM && f->is_welcome) {
 		on_program(f, &m.program);
 	} else if (m.type != KP_OPERATOR_NONE) {
-		kp_err_set(&err, KP_INTERNAL, "operator `%s`: a message out of order",
-			f->gateway->config.control);
+		kp_err_set(&err, KP_INTERNAL, "operator `%s`: a message out of order", f->at);
 		kp_rpc_stream_close(f->stream, &err);
 	}
 	kp_arena_destroy(a);
@@ -278,8 +278,8 @@ static void on_closed(void *user, const struct kp_err *status)
 	if (!kp_str_eq(
 		    kp_str_c(f->lost), kp_str_c(why))) { /* the same with each attempt: said once */
 		set_text(f->lost, sizeof(f->lost), why);
-		kp_log(KP_LOG_WARN, "no operator, going on without",
-			kp_f_z("address", f->gateway->config.control), kp_f_z("reason", why));
+		kp_log(KP_LOG_WARN, "no operator, going on without", kp_f_z("address", f->at),
+			kp_f_z("reason", why));
 		f->sink.changed(f->sink.arg);
 	}
 	f->leader[0] = '\0';
@@ -370,6 +370,7 @@ static void turn_to_leader(struct follow *f)
 		kp_log(KP_LOG_WARN, "cannot turn to the operator that leads",
 			kp_f_z("address", f->leader), kp_f_err(&err));
 	}
+	set_text(f->at, sizeof(f->at), f->at_leader ? f->leader : c->control);
 	f->leader[0] = '\0';
 }
 
@@ -411,10 +412,9 @@ static void report(const struct kp_source *s, struct kp_buf *out)
 			f->refused.msg);
 	}
 	if (f->lost[0]) {
-		kp_buf_printf(out, "[!]operator %s: %s\n", f->gateway->config.control, f->lost);
+		kp_buf_printf(out, "[!]operator %s: %s\n", f->at, f->lost);
 	} else if (f->is_welcome) {
-		kp_buf_printf(
-			out, "[+]operator %s: %s\n", f->gateway->config.control, f->operator_id);
+		kp_buf_printf(out, "[+]operator %s: %s\n", f->at, f->operator_id);
 	}
 	if (f->state_error[0]) {
 		kp_buf_printf(out, "[!]last good program: %s\n", f->state_error);
@@ -448,6 +448,7 @@ int kp_source_operator_create(struct kp_gateway *g, struct kp_loop *loop,
 		.loop = loop,
 		.sink = *sink,
 		.backoff_ns = BACKOFF_MIN_NS };
+	set_text(f->at, sizeof(f->at), g->config.control);
 	kp_rng_seed(&f->rng, (uint64_t)kp_now_ns());
 	f->taken = kp_metrics_counter(g->metrics, "kelpie_programs_total", help, &taken, 1);
 	f->nacked = kp_metrics_counter(g->metrics, "kelpie_programs_total", help, &nacked, 1);

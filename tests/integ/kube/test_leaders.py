@@ -125,8 +125,11 @@ def test_a_gateway_goes_where_a_standby_sends_it(operator, ns):
     gateway = programs.Gateway(None, "--control", f"127.0.0.1:{b.port}", "--namespace", ns.name, "--id", "gw", "--peer-listen", "127.0.0.1:0", ready=False)
     try:
         wait_until(lambda: [g["current"] for g in a.told()["gateways"]] == [True], "a programs it")
-        assert len(gateway.lines("no operator, going on without")) == 1
+        assert [line["address"] for line in gateway.lines("no operator, going on without")] == [f"127.0.0.1:{b.port}"]
+        assert [line["address"] for line in gateway.lines("operator")] == [f"127.0.0.1:{a.port}"]
         a.stop()
+        wait_until(lambda: len(gateway.lines("no operator, going on without")) > 1, "it says so")
+        assert gateway.lines("no operator, going on without")[1]["address"] == f"127.0.0.1:{a.port}", "the one that is lost"
         wait_until(lambda: leads(b), "b leads", timeout=5)
         wait_until(lambda: [g["current"] for g in b.told()["gateways"]] == [True], "b programs it")
         c = operator("c")
