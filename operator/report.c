@@ -359,6 +359,11 @@ static void say_of_pods(
 	const struct kp_engine_facts *f, const struct kp_engine_pods *p, struct kp_condition *c)
 {
 	memcpy(c, p->links, p->n_links * sizeof(p->links[0]));
+	if (kp_engine_is_at_zero(f)) { /* or going to zero would look like a fault */
+		say(&c[p->n_links], "Attached", true, "ScaledToZero", "", "no pod is wanted");
+		say(&c[p->n_links + 1], "Routable", true, "ScaledToZero", "", "no pod is wanted");
+		return;
+	}
 	say(&c[p->n_links], "Attached", p->n > 0 && f->n_attached == p->n, "Attached",
 		"NotConnected",
 		"%zu of %zu pods have a gateway that is connected and runs a program",

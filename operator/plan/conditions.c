@@ -29,6 +29,11 @@ static void set(struct kp_condition ret[KP_POOL_CONDITIONS], enum phase phase, c
 	}
 }
 
+bool kp_engine_is_at_zero(const struct kp_engine_facts *f)
+{
+	return f->is_template && f->n_wanted == 0 && f->n_pods == 0;
+}
+
 static void set_tokenizer(const struct kp_engine_facts *f, struct kp_condition *ret)
 {
 	*ret = (struct kp_condition){ .type = "TokenizerReady",
@@ -37,6 +42,12 @@ static void set_tokenizer(const struct kp_engine_facts *f, struct kp_condition *
 	if (f->broken.n) {
 		snprintf(ret->message, sizeof(ret->message), "%" KP_FMT,
 			KP_ARG(kp_str_sub(f->broken, 0, sizeof(ret->message) - 1)));
+		return;
+	}
+	if (kp_engine_is_at_zero(f)) {
+		ret->is_true = true;
+		ret->reason = "ScaledToZero";
+		snprintf(ret->message, sizeof(ret->message), "no pod is wanted");
 		return;
 	}
 	ret->reason = ret->is_true ? "Loaded" : "NotLoaded";
@@ -57,7 +68,7 @@ static bool set_pods(const struct kp_engine_facts *f, struct kp_condition ret[KP
 	} else if (f->in_pods && !f->has_cluster) {
 		set(ret, STALLED, "NeedsCluster",
 			"its pods are made and found in a Kubernetes cluster; here there are files");
-	} else if (f->is_template && f->n_wanted == 0 && f->n_pods == 0) {
+	} else if (kp_engine_is_at_zero(f)) {
 		set(ret, READY, "ScaledToZero", "no pod is wanted");
 	} else if (f->not_made.n && f->n_pods < f->n_wanted) {
 		set(ret, RECONCILING, "PodsNotMade", "%zu of %zu pods: %" KP_FMT, f->n_pods,

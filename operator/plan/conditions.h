@@ -36,6 +36,8 @@ struct kp_engine_facts {
 	kp_str waiting_why; /* its state, and the reason if there is one */
 };
 void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition ret[KP_CONDITIONS]);
+/* No pod is wanted and none is there: nothing is missing. */
+bool kp_engine_is_at_zero(const struct kp_engine_facts *f);
 
 struct kp_pool_facts {
 	size_t n_engines, n_serving; /* those of them with a routable endpoint */

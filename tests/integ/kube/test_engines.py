@@ -220,6 +220,8 @@ def test_row_11_replicas_belong_to_who_scales(operator, ns):
     ns.cluster.ask("PATCH", scale, {"spec": {"replicas": 0}}, "application/merge-patch+json")
     wait_until(lambda: pods(ns) == {}, "no pod")
     wait_condition(ns, "Ready", ("True", "ScaledToZero"))
+    for type in "Attached", "Routable", "TokenizerReady":  # nothing is missing
+        assert condition(ns, type) == ("True", "ScaledToZero"), type
 
 
 def test_a_new_template_is_an_update_and_the_old_one_is_known_again(operator, join, ns):
