@@ -1,6 +1,7 @@
 """Mode Node beside a real API server: how a pod's end is asked of its node's gateway. The gateway and the engine are programs; kubelet is the test."""
 
 import base64
+import http.client
 import json
 import sys
 import time
@@ -12,6 +13,7 @@ sys.path[:0] = [str(rig.ROOT / part) for part in ("tests/integ/operator", "tests
 import npm  # noqa: E402
 from cluster import PODS, in_pods, make_pod, put, set_status  # noqa: E402
 from fakes import programs, wait_until  # noqa: E402
+from test_engines import DEPLOYMENTS, template  # noqa: E402
 from test_pod_end import Hook, get, probes  # noqa: E402
 from trust_rig import CORE, Operator, told  # noqa: E402
 from wire import COMPLETIONS, Connection, Stream  # noqa: E402
@@ -81,6 +83,26 @@ def test_row_6_the_webhook_knows_where_a_node_is_asked(cluster, ns, crds):
             assert annotations["kelpie.dev/drain-key"] == uid
     finally:
         operator.stop()
+
+
+@pytest.mark.alone  # it measures
+def test_row_6_the_service_is_there_before_the_pods_that_ask_at_it(operator, ns):
+    """Long enough for webhooks to know it; or the first pods of a namespace would be made with hooks that only sleep."""
+    paths = [f"{CORE}/{ns.name}/services", DEPLOYMENTS.format(ns.name)]
+    service, deployment = (watch(ns.cluster, path, name) for path, name in zip(paths, ("kelpie-gateway", "e"), strict=True))
+    put(ns, programs.pool(), template(gateway=NODE))
+    assert json.loads(service.readline())["type"] == "ADDED"
+    began = time.monotonic()
+    assert json.loads(deployment.readline())["type"] == "ADDED"
+    assert time.monotonic() - began > 0.5
+
+
+def watch(cluster, path, name):
+    """Lines of JSON, from now on."""
+    since = cluster.ask("GET", path)["metadata"]["resourceVersion"]
+    connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=cluster.tls, timeout=60)
+    connection.request("GET", f"{path}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion={since}")
+    return connection.getresponse()
 
 
 def read(cluster, path):
