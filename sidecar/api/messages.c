@@ -45,7 +45,11 @@ static void close_state(void *state)
 
 static void put_event(struct kp_buf *out, const char *type)
 {
-	kp_buf_printf(out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
+	kp_buf_lit(out, "event: ");
+	kp_buf_addz(out, type);
+	kp_buf_lit(out, "\ndata: {\"type\":\"");
+	kp_buf_addz(out, type);
+	kp_buf_addc(out, '"');
 }
 
 static void end_event(struct kp_buf *out)
@@ -145,8 +149,13 @@ static void put_input(struct state *s, struct kp_buf *out)
 static void begin_delta(struct state *s, const char *type, const char *member, struct kp_buf *out)
 {
 	put_event(out, "content_block_delta");
-	kp_buf_printf(out, ",\"index\":%u,\"delta\":{\"type\":\"%s\",\"%s\":", s->n_blocks - 1,
-		type, member);
+	kp_buf_lit(out, ",\"index\":");
+	kp_buf_u64(out, s->n_blocks - 1);
+	kp_buf_lit(out, ",\"delta\":{\"type\":\"");
+	kp_buf_addz(out, type);
+	kp_buf_lit(out, "\",\"");
+	kp_buf_addz(out, member);
+	kp_buf_lit(out, "\":");
 }
 
 static void end_block(struct state *s, struct kp_buf *out)

@@ -208,7 +208,8 @@ struct lists { /* insides of two JSON lists */
 	struct kp_buf tokens, tops;
 };
 struct choice {
-	struct kp_buf text, ids, finish;
+	struct kp_buf text; /* as it stands in a JSON string: it is written again in each chunk */
+	struct kp_buf ids, finish;
 	struct lists output, input;
 	struct kp_usage prompt;
 	kp_id last_id;
@@ -337,7 +338,7 @@ static void take(struct state *s, const struct kp_event *ev)
 		take_logprobs(s, &c->input, ev, s->turn->prompt_logprobs_from);
 		break;
 	case KP_EV_TEXT:
-		kp_buf_add(&c->text, ev->text);
+		kp_json_w_esc(&c->text, ev->text);
 		break;
 	case KP_EV_FINISH:
 		take_finish(c, ev);
@@ -353,7 +354,9 @@ static void take(struct state *s, const struct kp_event *ev)
 
 static void put_list(struct kp_buf *out, const char *name, const struct kp_buf *inside)
 {
-	kp_buf_printf(out, ",\"%s\":[", name);
+	kp_buf_lit(out, ",\"");
+	kp_buf_addz(out, name);
+	kp_buf_lit(out, "\":[");
 	kp_buf_add(out, kp_buf_str(inside));
 	kp_buf_addc(out, ']');
 	out->failed |= inside->failed;
@@ -362,16 +365,20 @@ static void put_list(struct kp_buf *out, const char *name, const struct kp_buf *
 static void put_result(struct kp_buf *out, const struct state *s, size_t i, bool with_index)
 {
 	const struct choice *c = &s->choices[i];
-	kp_buf_lit(out, "{\"text\":");
-	kp_json_w_str(out, kp_buf_str(&c->text));
+	kp_buf_lit(out, "{\"text\":\"");
+	kp_buf_add(out, kp_buf_str(&c->text));
+	kp_buf_addc(out, '"');
 	put_list(out, "output_ids", &c->ids);
 	kp_buf_lit(out, ",\"meta_info\":{\"id\":");
 	kp_json_w_str(out, s->turn->id);
 	kp_buf_lit(out, ",\"finish_reason\":");
 	kp_buf_add(out, c->finish.n ? kp_buf_str(&c->finish) : KP_S("null"));
-	kp_buf_printf(out,
-		",\"prompt_tokens\":%u,\"weight_version\":\"default\",\"completion_tokens\":%u,\"cached_tokens\":%u",
-		c->prompt.prompt_tokens, c->n_ids, c->prompt.cached_tokens);
+	kp_buf_lit(out, ",\"prompt_tokens\":");
+	kp_buf_u64(out, c->prompt.prompt_tokens);
+	kp_buf_lit(out, ",\"weight_version\":\"default\",\"completion_tokens\":");
+	kp_buf_u64(out, c->n_ids);
+	kp_buf_lit(out, ",\"cached_tokens\":");
+	kp_buf_u64(out, c->prompt.cached_tokens);
 	if (s->turn->want_logprobs) {
 		put_list(out, "input_token_logprobs", &c->input.tokens);
 		put_list(out, "output_token_logprobs", &c->output.tokens);

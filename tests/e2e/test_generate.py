@@ -10,7 +10,7 @@ from scripts import Scripted
 from wire import Connection, call, split_events
 
 GENERATE = "/generate"
-TEXT = "Hello there, wörld 🙂, and so on."
+TEXT = 'Hello there, wörld 🙂, "and\\so" on.'
 
 
 @pytest.fixture(scope="module")
