@@ -82,7 +82,7 @@ struct kp_choice {
 	bool has_shown;           /* flow/parse.c */
 	uint32_t n_tokens;
 	uint32_t n_chars;              /* of visible text, for text_offset */
-	struct kp_output_check *check; /* NULL: nothing to check, or no event yet */
+	struct kp_output_check *check; /* NULL: nothing to check */
 	bool is_open, is_done;
 	bool is_again, was_again; /* it is to be made once more, it was (judge.c) */
 };

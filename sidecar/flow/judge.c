@@ -20,18 +20,10 @@ static int compile(struct kp_flow *f, struct kp_token_scratch *scratch, struct k
 
 enum kp_step kp_stage_validate(struct kp_flow *f, struct kp_err *err)
 {
-	return f->revision->validation == KP_VALIDATION_OFF ? KP_STEP_NEXT
-							    : kp_flow_work(f, compile, err);
-}
-
-void kp_flow_check(struct kp_choice *c, const struct kp_event *ev)
-{
-	if (c->flow->schemas && !c->check) {
-		c->check = kp_output_check_create(c->flow->schemas);
-	}
-	if (c->check) {
-		kp_output_check_event(c->check, ev);
-	}
+	return f->revision->validation == KP_VALIDATION_OFF ||
+			       !kp_output_has_schemas(&f->turn, &f->offer)
+		       ? KP_STEP_NEXT
+		       : kp_flow_work(f, compile, err);
 }
 
 static int refuse(
@@ -55,10 +47,9 @@ int kp_flow_judge(
 	enum kp_output_validation how = f->revision->validation;
 	bool is_cut = ev->finish.reason != KP_FINISH_STOP || ev->finish.stop_text.p ||
 		      ev->finish.has_stop_id;
-	if (!f->schemas) {
+	if (!c->check) {
 		return 0;
 	}
-	kp_flow_check(c, ev);
 	enum kp_output_result result = kp_output_check_finish(c->check, is_cut, fault);
 	c->is_again = result == KP_OUTPUT_INVALID && how == KP_VALIDATION_RETRY &&
 		      f->encoder->forget && !c->was_again;

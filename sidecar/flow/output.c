@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 
 enum { QUEUE_HIGH_WATER = 256 << 10, MAX_ECHO = 64 << 20 };
@@ -20,7 +21,7 @@ static void show(struct kp_flow *f, const struct kp_event *ev)
 void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev)
 {
 	if (f->schemas && ev->kind != KP_EV_USAGE) {
-		kp_flow_check(&f->choices[ev->choice], ev);
+		kp_output_check_event(f->choices[ev->choice].check, ev);
 	}
 	show(f, ev);
 }

@@ -17,12 +17,10 @@ void kp_flow_parser_open(struct kp_choice *c);
 int kp_flow_parse(
 	struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err) KP_MUST_USE;
 
-/* Detokenizer, stop strings and parser of a choice that begins. */
+/* Detokenizer, stop strings, parser and check of a choice that begins. */
 void kp_choice_init(struct kp_choice *c);
 
-/* judge.c. An event on its way to the encoder. */
-void kp_flow_check(struct kp_choice *c, const struct kp_event *ev);
-/* A choice is over with this FINISH event, which is told of the fault, if any (written to *fault). -1: the turn has to fail. c->is_again: the event is not
+/* judge.c. A choice is over with this FINISH event, which is told of the fault, if any (written to *fault). -1: the turn has to fail. c->is_again: the event is not
    sent, and kp_flow_again comes once the call is over. */
 int kp_flow_judge(struct kp_choice *c, struct kp_event *ev, struct kp_output_fault *fault,
 	struct kp_err *err) KP_MUST_USE;

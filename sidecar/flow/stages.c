@@ -3,6 +3,7 @@
 #include "sidecar/flow/output.h"
 
 #include "base/clock.h"
+#include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 
 #include <stdio.h>
@@ -276,6 +277,7 @@ void kp_choice_init(struct kp_choice *c)
 		&c->detok, f->revision->text->tokenizer, f->turn.sampling.skip_special_tokens);
 	kp_stop_init(&c->stop, f->stops);
 	kp_flow_parser_open(c);
+	c->check = f->schemas ? kp_output_check_create(f->schemas) : NULL;
 }
 
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)

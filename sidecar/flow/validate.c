@@ -75,7 +75,7 @@ static int compile_tools(struct kp_turn *turn, const struct kp_tool_offer *offer
 	return 0;
 }
 
-static bool has_schemas(const struct kp_turn *turn, const struct kp_tool_offer *offer)
+bool kp_output_has_schemas(const struct kp_turn *turn, const struct kp_tool_offer *offer)
 {
 	bool has = turn->format.kind == KP_CONSTRAINT_JSON_OBJECT ||
 		   turn->format.kind == KP_CONSTRAINT_JSON_SCHEMA;
@@ -88,7 +88,7 @@ static bool has_schemas(const struct kp_turn *turn, const struct kp_tool_offer *
 int kp_output_schemas_compile(struct kp_turn *turn, const struct kp_tool_offer *offer,
 	const char *schema_name, struct kp_output_schemas **ret, struct kp_err *err)
 {
-	if (!has_schemas(turn, offer)) {
+	if (!kp_output_has_schemas(turn, offer)) {
 		return 0;
 	}
 	struct kp_output_schemas *s = kp_arena_new(turn->arena, struct kp_output_schemas);

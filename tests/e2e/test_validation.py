@@ -154,6 +154,8 @@ def test_a_second_try_of_a_message(mended):
     answer = mended(MESSAGES, "Retry").json()
     assert mark_of(MESSAGES, answer)["at"] == "/tags/1" and [b["text"].strip() for b in answer["content"]] == [BAD]
     assert len(mended.sim.events("start", answer["id"])) == 2
+    once = mended(MESSAGES, "Mark").json()["usage"]["output_tokens"]
+    assert once == mended.length + 1 and answer["usage"]["output_tokens"] == 2 * once  # both are paid for
 
 
 def test_each_result_is_counted(start, qwen3, qwen3_path, token_file):
@@ -213,6 +215,25 @@ def test_other_texts_that_are_no_such_json(start, qwen3, qwen3_path, token_file)
     ]
     objects = [mark_of(CHAT, e(CHAT, "Mark", seed=s, response_format={"type": "json_object"}).json()) for s in (0, 4)]
     assert objects[0]["reason"] == "invalid" and objects[1] is None
+
+
+def test_a_long_schema_is_compiled_by_a_worker(bad):
+    long = {**SCHEMA, "description": "x" * (200 << 10)}
+    answer = bad(COMPLETIONS, "Mark", guided_json=long)
+    assert mark_of(COMPLETIONS, answer.json())["at"] == "/tags/1"
+    wrong = bad(COMPLETIONS, "Mark", guided_json={**long, "type": "objekt"})
+    assert wrong.status == 400 and wrong.error["param"] == "guided_json"
+
+
+def test_what_could_not_be_told_fails_only_where_it_must(start, qwen3, qwen3_path, token_file):
+    dear = {"type": "array", "items": {"anyOf": [{"const": n} for n in range(5000)]}}
+    e = Engines(start, qwen3, qwen3_path, token_file, json.dumps([4999] * 60))
+    for model in ("Mark", "Retry"):
+        mark = mark_of(COMPLETIONS, e(COMPLETIONS, model, guided_json=dear).json())
+        assert mark["valid"] is False and mark["reason"] == "unchecked" and "steps" in mark["message"] and not {"at", "offset", "keyword"} & set(mark)
+    failed = e(COMPLETIONS, "Fail", guided_json=dear)
+    assert failed.status == 502 and failed.error["code"] == "invalid_output"
+    assert e.counted("Mark") == e.counted("Retry") == e.counted("Fail") == {"unchecked": 1}
 
 
 def test_a_schema_that_cannot_be_compiled(bad):
