@@ -696,43 +696,39 @@ static int settle(struct reader *r, struct kp_err *err)
 	return 0;
 }
 
-int kp_params_sampling(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
+/* An object of parameters. */
+static int read_all(struct reader *r, struct kp_err *err)
 {
-	struct reader r = { .t = turn, .api = KP_PARAMS_SGLANG, .j = *j };
 	kp_str name;
 	int more;
-	if (kp_json_object(&r.j, err)) {
+	if (kp_json_object(&r->j, err)) {
 		return -1;
 	}
-	while ((more = kp_json_member(&r.j, &name, err)) > 0) {
-		if (read_one(&r, name, err)) {
+	while ((more = kp_json_member(&r->j, &name, err)) > 0) {
+		if (read_one(r, name, err)) {
 			return -1;
 		}
 	}
-	*j = r.j;
 	return more;
+}
+
+int kp_params_sampling(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
+{
+	struct reader r = { .t = turn, .api = KP_PARAMS_SGLANG, .j = *j };
+	if (read_all(&r, err)) {
+		return -1;
+	}
+	*j = r.j;
+	return 0;
 }
 
 int kp_params_read_api(
 	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err)
 {
 	struct reader r = { .t = turn, .api = api };
-	kp_str name;
-	int more;
 	kp_params_defaults(turn);
 	kp_json_init(&r.j, body, turn->arena);
-	if (kp_json_object(&r.j, err)) {
-		return -1;
-	}
-	while ((more = kp_json_member(&r.j, &name, err)) > 0) {
-		if (read_one(&r, name, err)) {
-			return -1;
-		}
-	}
-	if (more < 0 || kp_json_end(&r.j, err)) {
-		return -1;
-	}
-	return settle(&r, err);
+	return read_all(&r, err) || kp_json_end(&r.j, err) ? -1 : settle(&r, err);
 }
 
 int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err)
