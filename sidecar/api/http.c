@@ -167,8 +167,7 @@ static void refuse(struct kp_stream *s, const struct kp_http_request *r, enum kp
 	const struct kp_err *err)
 {
 	char own[32];
-	kp_str id = d == KP_DIALECT_ANTHROPIC ? request_id(r, d, own) : KP_STR_NULL;
-	kp_error_reply(s, d, err, id);
+	kp_error_reply(s, d, err, request_id(r, d, own));
 }
 
 bool kp_api_refuse(

@@ -691,6 +691,8 @@ def test_lm10_names_and_nulls(gateway):
     assert with_id.headers["x-request-id"] == "abc-1.2:3_4"
     without = call(gateway.port, CHAT, {"model": "m", **body}, headers=[("X-Request-Id", "not one")])
     assert without.headers["x-request-id"] == without.json()["id"]
+    early = call(gateway.port, "/v1/nothing", {}, headers=[("X-Request-Id", "abc-1")])
+    assert early.status == 404 and early.headers["x-request-id"] == "abc-1"
 
 
 def test_many_streams_at_once(start, sim, qwen3, qwen3_path):
