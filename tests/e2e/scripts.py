@@ -4,6 +4,15 @@ from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest
 
 EOS = 151645
 
+# A thought, a text and two calls, as Qwen3 writes them.
+QUESTION = [{"role": "user", "content": "Weather in Zürich?"}]
+WEATHER = '{"city": "Zü\\"rich </tool_call>", "n": 12345678901234567890}'
+CALLS = (
+    f'<tool_call>\n{{"name": "get_weather", "arguments": {WEATHER}}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'
+)
+TEXT = f"<think>\nTwo calls: stop here?\n</think>\n\nI look.\n{CALLS}"
+
 
 class Scripted:
     def __init__(self, start, qwen3, qwen3_path, token_file, text, *options):

@@ -6,7 +6,7 @@ import json
 
 import anthropic
 import pytest
-from scripts import Scripted
+from scripts import CALLS, QUESTION, TEXT, WEATHER, Scripted
 from wire import CHAT, Connection, call
 
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
@@ -18,13 +18,6 @@ WRAPPED = [
     {"type": "function", "function": {"name": "get_weather", "description": "Weather", "parameters": TOOLS[0]["input_schema"]}},
     {"type": "function", "function": {"name": "ping", "parameters": {"type": "object"}}},
 ]
-QUESTION = [{"role": "user", "content": "Weather in Zürich?"}]
-WEATHER = '{"city": "Zü\\"rich </tool_call>", "n": 12345678901234567890}'
-CALLS = (
-    f'<tool_call>\n{{"name": "get_weather", "arguments": {WEATHER}}}\n</tool_call>\n'
-    '<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'
-)
-TEXT = f"<think>\nTwo calls: stop here?\n</think>\n\nI look.\n{CALLS}"
 
 
 class Script(Scripted):

@@ -8,20 +8,13 @@ import urllib.request
 import openai
 import pytest
 from programs import BUILD, PATIENCE, Gateway, engine, manifest
-from scripts import Scripted
+from scripts import CALLS, QUESTION, TEXT, WEATHER, Scripted
 from wire import call, stream
 
 TOOLS = [
     {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}},
     {"type": "function", "function": {"name": "ping"}},
 ]
-QUESTION = [{"role": "user", "content": "Weather in Zürich?"}]
-WEATHER = '{"city": "Zü\\"rich </tool_call>", "n": 12345678901234567890}'
-CALLS = (
-    f'<tool_call>\n{{"name": "get_weather", "arguments": {WEATHER}}}\n</tool_call>\n'
-    '<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'
-)
-TEXT = f"<think>\nTwo calls: stop here?\n</think>\n\nI look.\n{CALLS}"
 
 
 class Script(Scripted):

@@ -172,6 +172,18 @@ def test_the_models_own_sampling_is_what_nobody_said(start, standin, qwen3_path,
     assert call(gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", "seed": 3, "temperature": 0}).status == 200
 
 
+def test_an_answer_that_the_engine_aborts(standin, behind):
+    """OpenAI's APIs have a word for it; Anthropic's has none, so it is an error there."""
+    standin.plan = lambda r, k: Plan([[5], [6]], Finish("abort"))
+    body = {"model": "m", "messages": MESSAGES, "max_tokens": 9}
+    answer = call(behind.port, CHAT, body)
+    assert answer.status == 200 and answer.json()["choices"][0]["finish_reason"] == "abort"
+    answer = call(behind.port, "/v1/messages", body)
+    assert answer.status == 500 and answer.json()["error"]["type"] == "api_error" and "aborted" in answer.json()["error"]["message"]
+    answer = call(behind.port, "/v1/messages", {**body, "stream": True})
+    assert b"event: error\n" in answer.body and b"message_delta" not in answer.body
+
+
 def test_a_full_engine_is_no_failure(standin, behind):
     standin.plan = lambda r, k: Plan([[5]], Finish("abort", status=503, message="The request queue is full."))
     answer = call(behind.port, COMPLETIONS, {"model": "m", "prompt": "x"})
