@@ -3,6 +3,7 @@ engine as the same ids as the chat that says the same. The faults of other serve
 
 import functools
 import json
+import shutil
 
 import anthropic
 import pytest
@@ -229,6 +230,8 @@ def test_an11_what_requests_may_look_like(script):
     # Turns of one role are one turn; the last one of the assistant is gone on with.
     two = [{"role": "user", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]}]
     sent([{"role": "user", "content": "a\nb"}], messages=two)
+    named = [{"role": "user", "content": "a"}, {"role": "ctx", "content": "b"}, {"role": "msg", "content": "c"}, {"role": "system", "content": "d"}, {"role": "user", "content": "e"}]
+    sent([{"role": "user", "content": "a\nb\nc"}, {"role": "system", "content": "d"}, {"role": "user", "content": "e"}], messages=named)
     prefilled = [*QUESTION, {"role": "assistant", "content": "It is"}]
     assert sent(messages=prefilled) == chat_ids(s, prefilled, continue_final_message=True, add_generation_prompt=False)
     # No tools are told of.
@@ -242,6 +245,27 @@ def test_an11_what_requests_may_look_like(script):
     assert sent(thinking={"type": "enabled", "budget_tokens": 1024}) == sent(thinking={"type": "adaptive"}) == sent()
     assert sent(extra_body={"chat_template_kwargs": {"enable_thinking": False}}, thinking={"type": "adaptive"}) == off
     sent(QUESTION, extra_body={"output_config": {"effort": "low"}})  # this template has no efforts
+
+
+SWITCHES = "{% for m in messages %}{{ m.content }}{% endfor %}|{{ reasoning_effort }}|{{ enable_thinking }}|{{ thinking_budget }}|"
+
+
+def test_an04_what_a_template_is_told_of_thinking(start, qwen3, qwen3_path, token_file, tmp_path):
+    folder = tmp_path / "switches"
+    shutil.copytree(qwen3_path, folder)
+    (folder / "chat_template.jinja").write_text(SWITCHES)
+    s = Script(start, qwen3, folder, token_file, "Hello")
+    for asked, told in [
+        ({}, "|||"),
+        ({"output_config": {"effort": "low"}}, "low|||"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "|True|1024|"),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, "high|True||"),
+        ({"thinking": {"type": "between_tools"}}, "|True||"),
+        ({"thinking": {"type": "disabled"}}, "|False||"),
+        ({"thinking": {"type": "disabled"}, "chat_template_kwargs": {"enable_thinking": True}}, "|True||"),
+    ]:
+        message = s.whole(max_tokens=1, tools=anthropic.NOT_GIVEN, extra_body=asked)
+        assert qwen3.decode(s.sent(message)) == f"{QUESTION[0]['content']}|{told}", asked
 
 
 def error_of(answer):
