@@ -17,6 +17,8 @@ struct builder {
 	const struct kp_constrain_opts *o;
 	struct kp_buf *out;
 	bool first; /* nothing in the list yet */
+	/* some control begins with this byte; a vocabulary may have a thousand of them */
+	bool may_control[256];
 };
 
 /* --- elements ------------------------------------------------------------------------------------- */
@@ -105,11 +107,13 @@ static size_t stands_for(const struct kp_constrain_opts *o, kp_str control, kp_s
 }
 
 /* The control that most of the text's begin is, *ret_n bytes; NULL: none. */
-static const kp_str *control_at(const struct kp_constrain_opts *o, kp_str text, size_t *ret_n)
+static const kp_str *control_at(const struct builder *b, kp_str text, size_t *ret_n)
 {
+	const struct kp_constrain_opts *o = b->o;
 	const kp_str *best = NULL;
+	bool may = text.n && b->may_control[(uint8_t)text.p[0]];
 	*ret_n = 0;
-	for (size_t i = 0; i < o->n_controls; i++) {
+	for (size_t i = 0; may && i < o->n_controls; i++) {
 		size_t n = stands_for(o, o->controls[i], text);
 		if (n > *ret_n) {
 			best = &o->controls[i];
@@ -124,7 +128,7 @@ static void put_literal(struct builder *b, kp_str text)
 {
 	size_t from = 0, n;
 	for (size_t i = 0; i < text.n;) {
-		const kp_str *control = control_at(b->o, kp_str_skip(text, i), &n);
+		const kp_str *control = control_at(b, kp_str_skip(text, i), &n);
 		if (!control) {
 			i++;
 			continue;
@@ -163,14 +167,14 @@ static void put_form(struct builder *b, const char *form, kp_str name)
 static void put_free(struct builder *b, const char *const *marks, size_t n)
 {
 	size_t ignored;
-	bool tokens = n && control_at(b->o, kp_str_c(marks[0]), &ignored);
+	bool tokens = n && control_at(b, kp_str_c(marks[0]), &ignored);
 	item(b);
 	kp_buf_addz(b->out, tokens ? "{\"type\":\"any_tokens\",\"exclude_tokens\":["
 				   : "{\"type\":\"any_text\",\"excludes\":[");
 	b->first = true;
 	for (size_t i = 0; i < n; i++) {
 		kp_str mark = kp_str_c(marks[i]);
-		const kp_str *control = control_at(b->o, mark, &ignored);
+		const kp_str *control = control_at(b, mark, &ignored);
 		if (tokens && control) {
 			item(b);
 			kp_buf_u64(b->out, b->o->control_ids[control - b->o->controls]);
@@ -208,7 +212,7 @@ static void put_thought(struct builder *b, const struct kp_thinking *t)
 	const char *close = t->close[0], *marks[2 * KP_MARKS + 1];
 	size_t n = 1, ignored;
 	for (size_t i = 0; i < KP_MARKS && t->close[i]; i++) {
-		if (control_at(b->o, kp_str_c(t->close[i]), &ignored)) {
+		if (control_at(b, kp_str_c(t->close[i]), &ignored)) {
 			close = t->close[i];
 			break;
 		}
@@ -588,6 +592,9 @@ int kp_constrain(const struct kp_constrain_opts *o, struct kp_arena *a, struct k
 	enum want want;
 	KP_AUTO(buf) struct kp_buf text;
 	struct builder b = { .o = o, .out = &text, .first = true };
+	for (size_t i = 0; i < o->n_controls; i++) {
+		b.may_control[(uint8_t)(o->controls[i].n ? o->controls[i].p[0] : 0)] = true;
+	}
 	kp_buf_init(&text, KP_MAX_CONSTRAINT);
 	*ret = (struct kp_constraint){ .kind = KP_CONSTRAINT_NONE };
 	*ret_reads = NULL;
