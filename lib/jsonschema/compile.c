@@ -118,6 +118,7 @@ int kp_jsonschema_compile(const struct kp_jv *schema, const struct kp_jsonschema
 		.schema = s,
 		.arena = s->arena,
 		.scratch = kp_arena_create(max),
+		.max_code = max,
 		.err = err };
 	c.max_places = options && options->max_nodes ? options->max_nodes : NODES_DEFAULT;
 	c.max_values = options && options->max_values ? options->max_values : VALUES_DEFAULT;

@@ -26,6 +26,7 @@ struct kp_js_compiler {
 	struct kp_arena *arena, *scratch; /* what lasts, and what does not */
 	struct kp_err *err;
 	uint32_t n_places, max_places, max_values;
+	size_t max_code;       /* of patterns, what is left of it */
 	struct kp_map places;  /* address of a kp_jv -> place */
 	struct kp_map uris;    /* URI -> resource + 1 */
 	struct kp_map anchors; /* resource number in decimal, '#', name -> place */
@@ -53,6 +54,8 @@ int kp_js_read_schema(struct kp_js_compiler *c, struct kp_js_place *p);
 /* INVALID_ARGUMENT at where (and keyword, if not NULL). */
 int kp_js_fail(struct kp_js_compiler *c, kp_str where, const char *keyword, const char *fmt, ...)
 	KP_PRINTF(4, 5);
+/* RESOURCE_EXHAUSTED: memory. */
+int kp_js_full(struct kp_js_compiler *c);
 /* Zeroed; NULL with err set. */
 void *kp_js_alloc(struct kp_js_compiler *c, size_t count, size_t size);
 /* where/token, escaped; p NULL with err set. */

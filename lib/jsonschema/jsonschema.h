@@ -36,7 +36,7 @@ struct kp_jsonschema_options {
 	const struct kp_jsonschema_document
 		*documents; /* others that it may refer to; read during compile only */
 	size_t n_documents;
-	size_t max_bytes;    /* of the compiled schema; 0: 8 MiB */
+	size_t max_bytes; /* of the compiled schema, and as much of its patterns' code; 0: 8 MiB */
 	uint32_t max_nodes;  /* subschemas in all documents together; 0: 20,000 */
 	uint32_t max_values; /* members of `enum` in one place; 0: 20,000 */
 };

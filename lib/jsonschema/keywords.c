@@ -152,6 +152,11 @@ static int read_regex(struct here *h, kp_str pattern, struct kp_js_regex **ret)
 		return kp_js_fail(h->c, h->node->where, h->keyword, "%s", why);
 	}
 	kp_vec_push(&h->c->schema->regexes, *ret);
+	size_t bytes = kp_js_regex_bytes(*ret);
+	if (bytes > h->c->max_code) {
+		return kp_js_full(h->c);
+	}
+	h->c->max_code -= bytes;
 	return 0;
 }
 

@@ -76,6 +76,14 @@ void kp_js_regex_destroy(struct kp_js_regex *re)
 	}
 }
 
+size_t kp_js_regex_bytes(const struct kp_js_regex *re)
+{
+	size_t code = 0, jit = 0;
+	(void)pcre2_pattern_info(re->code, PCRE2_INFO_SIZE, &code);
+	(void)pcre2_pattern_info(re->code, PCRE2_INFO_JITSIZE, &jit);
+	return sizeof(*re) + code + jit;
+}
+
 /* PCRE2's answer. */
 static int match(
 	const struct kp_js_regex *re, kp_str s, pcre2_match_data *data, pcre2_match_context *limits)

@@ -14,6 +14,8 @@ struct kp_js_regex;
 /* INVALID_ARGUMENT with what is wrong, and where in the pattern. */
 int kp_js_regex_compile(kp_str pattern, struct kp_js_regex **ret, struct kp_err *err) KP_MUST_USE;
 void kp_js_regex_destroy(struct kp_js_regex *re);
+/* What it takes of memory: a short pattern may be a lot of code. */
+size_t kp_js_regex_bytes(const struct kp_js_regex *re);
 /* Is it found anywhere in s (valid UTF-8)? 1, 0; -1: the limit of backtracking. *ret_dear: it took much more than it should, up to some milliseconds. Threads may share re. */
 int kp_js_regex_find(const struct kp_js_regex *re, kp_str s, bool *ret_dear) KP_MUST_USE;
 /* The translation alone. */

@@ -18,12 +18,17 @@ int kp_js_fail(struct kp_js_compiler *c, kp_str where, const char *keyword, cons
 	return kp_err_param(c->err, at, "compile JSON schema: `%s`: %s", at, what);
 }
 
+int kp_js_full(struct kp_js_compiler *c)
+{
+	return kp_err_set(c->err, KP_RESOURCE_EXHAUSTED,
+		"compile JSON schema: `memory`: it takes more than the maximum");
+}
+
 static void *alloc_in(struct kp_js_compiler *c, struct kp_arena *a, size_t count, size_t size)
 {
 	void *p = kp_arena_calloc(a, count, size);
 	if (!p) {
-		kp_err_set(c->err, KP_RESOURCE_EXHAUSTED,
-			"compile JSON schema: `memory`: it takes more than the maximum");
+		(void)kp_js_full(c);
 	}
 	return p;
 }

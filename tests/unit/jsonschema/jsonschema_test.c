@@ -219,6 +219,16 @@ static void test_limits_of_schemas(void **state)
 		"compile JSON schema: `#`: more than 100 schemas one in the other on one value");
 }
 
+/* The code of a pattern is much longer than the pattern. */
+static void test_patterns_take_memory(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf b = { 0 };
+	refused(repeated(&b, "{\"allOf\":[", "{\"pattern\":\"(a{1,999}){1,60}\"},", 3000, "true]}"),
+		KP_RESOURCE_EXHAUSTED,
+		"compile JSON schema: `memory`: it takes more than the maximum");
+}
+
 /* What is kept of a schema, and what only while it is compiled. */
 static void test_memory_of_schemas(void **state)
 {
@@ -406,6 +416,7 @@ int main(void)
 		cmocka_unit_test(test_refused_schemas),
 		cmocka_unit_test(test_limits_of_schemas),
 		cmocka_unit_test(test_memory_of_schemas),
+		cmocka_unit_test(test_patterns_take_memory),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_strict_subset),
 		cmocka_unit_test(test_limits_of_the_strict_subset),
