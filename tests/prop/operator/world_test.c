@@ -248,15 +248,16 @@ static struct kp_plan *plan_by_steps(const struct kp_intent *intent, const struc
 	return same;
 }
 
+static const struct kp_plan_gateway gateways[] = {
+	{ .is = { .id = KP_S_INIT("u1"), .peer = KP_S_INIT("10.0.0.1:9443") },
+		.ns = KP_S_INIT("default") },
+	{ .is = { .id = KP_S_INIT("g0"), .peer = KP_S_INIT("10.0.0.8:9443") },
+		.ns = KP_S_INIT("default") },
+};
+
 /* Everything that follows, as text. */
 static void write_outcome(const struct cluster *c, struct kp_buf *out)
 {
-	static const struct kp_plan_gateway gateways[] = {
-		{ .is = { .id = KP_S_INIT("u1"), .peer = KP_S_INIT("10.0.0.1:9443") },
-			.ns = KP_S_INIT("default") },
-		{ .is = { .id = KP_S_INIT("g0"), .peer = KP_S_INIT("10.0.0.8:9443") },
-			.ns = KP_S_INIT("default") },
-	};
 	struct checked checked = { NULL };
 	struct kp_plan *plan;
 	char hex[KP_HASH_TEXT_MAX];
@@ -372,6 +373,51 @@ static void test_every_order_ends_the_same(void **state)
 	kp_buf_fini(&again);
 }
 
+static struct kp_plan *plan_of(const struct cluster *c, struct kp_plan *before)
+{
+	struct checked checked = { NULL };
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_plan *plan = NULL;
+	struct kp_world *w = world_of(c, &checked);
+	assert_int_equal(kp_plan_make(checked.intent, w, gateways, 2, 0, before, &plan, &err), 0);
+	kp_world_destroy(w);
+	kp_intent_destroy(checked.intent);
+	return plan;
+}
+
+/* Whatever a program says of a pod counts: the plan of before is not taken for the new one. */
+static void test_a_pods_change_is_planned_anew(void **state)
+{
+	static const char *const changes[] = {
+		P_POD("t-1", "u1", "t", "x", "n1", "Running", "10.0.0.1", "2", ""),
+		P_POD("t-1", "u1", "t", "x", "n1", "Running", "10.0.0.11", "1", ""),
+		P_POD("t-1", "u9", "t", "x", "n1", "Running", "10.0.0.1", "1", ""),
+		P_POD("t-1", "u1", "t", "x", "n1", "Failed", "10.0.0.1", "1", ""),
+		P_POD("n-0", "u5", "n", "x", "n1", "Running", "10.0.0.5", "0", KEY("key-6")),
+		P_POD("n-0", "u5", "n", "x", "n2", "Running", "10.0.0.5", "0", KEY("key-5")),
+	};
+	(void)state;
+	for (size_t i = 0; i < KP_LEN(changes); i++) {
+		struct cluster c = { .n = 0 };
+		for (size_t k = 0; k < KP_LEN(history); k++) {
+			take(&c, history[k]);
+		}
+		struct kp_plan *before = plan_of(&c, NULL);
+		take(&c, changes[i]);
+		struct kp_plan *fresh = plan_of(&c, NULL), *after = plan_of(&c, before);
+		assert_int_equal(after->n_made, 1);
+		assert_int_equal(after->n, fresh->n);
+		for (size_t k = 0; k < fresh->n; k++) {
+			assert_true(kp_items_same(
+				fresh->namespaces[k].items, after->namespaces[k].items));
+		}
+		kp_plan_destroy(before);
+		kp_plan_destroy(fresh);
+		kp_plan_destroy(after);
+		fini(&c);
+	}
+}
+
 /* Each link, broken by one change, and none by none. */
 static void test_links(void **state)
 {
@@ -416,6 +462,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_order_ends_the_same),
+		cmocka_unit_test(test_a_pods_change_is_planned_anew),
 		cmocka_unit_test(test_links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

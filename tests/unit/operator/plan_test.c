@@ -89,6 +89,49 @@ static void test_nobody(void **state)
 	kp_intent_destroy(i);
 }
 
+/* The plan that follows `before` makes one namespace anew, and is the one that would have been made without it. */
+static void assert_made_anew(const struct kp_intent *i, struct kp_plan *before,
+	const struct kp_plan_gateway *g, size_t n, int64_t now)
+{
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_plan *after = NULL, *fresh = test_plan(i, g, n, now);
+	assert_int_equal(kp_plan_make(i, NULL, g, n, now, before, &after, &err), 0);
+	assert_int_equal(after->n_made, 1);
+	for (size_t k = 0; k < fresh->n; k++) {
+		assert_true(kp_items_same(fresh->namespaces[k].items, after->namespaces[k].items));
+	}
+	kp_plan_destroy(before);
+	kp_plan_destroy(after);
+	kp_plan_destroy(fresh);
+}
+
+/* Whatever is said of a gateway counts. */
+static void test_what_changes_is_planned_anew(void **state)
+{
+	(void)state;
+	struct kp_intent *i = test_intent(WORLD);
+	const struct kp_plan_gateway g[] = {
+		GATEWAY("a", "default", 0, KP_S("default/a"), KP_S("default/b")),
+		GATEWAY("b", "default", 10 * S, KP_S("default/a")),
+	};
+	struct kp_plan_gateway other[5];
+	static const kp_str elsewhere[] = { KP_S_INIT("default/a"), KP_S_INIT("default/a/1") };
+	for (size_t k = 0; k < KP_LEN(other); k++) {
+		other[k] = g[0];
+	}
+	other[0].is.id = KP_S("c");
+	other[1].is.peer = KP_S("10.0.0.2:8443");
+	other[2].is.node = KP_S("node");
+	other[3].is.own = elsewhere;
+	other[4].is.n_own = 1;
+	for (size_t k = 0; k < KP_LEN(other); k++) {
+		const struct kp_plan_gateway changed[] = { other[k], g[1] };
+		assert_made_anew(i, test_plan(i, g, 2, S), changed, 2, S);
+	}
+	assert_made_anew(i, test_plan(i, g, 2, S), g, 2, 10 * S); /* `a` is silent and gives way */
+	kp_intent_destroy(i);
+}
+
 /* More claims than an item holds would spoil the program for all: the error names the namespace. */
 static void test_too_much(void **state)
 {
@@ -141,6 +184,7 @@ int main(void)
 		cmocka_unit_test(test_namespaces_are_apart),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_what_changes_is_planned_anew),
 		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_intents),
 	};
