@@ -207,10 +207,11 @@ static void inplace(struct kp_jsonschema_run *r, uint32_t i, const struct kp_js_
 }
 
 static const struct kp_js_node *dynamic_target(
-	const struct kp_jsonschema_run *r, const struct kp_js_inplace *in, uint32_t scope)
+	struct kp_jsonschema_run *r, const struct kp_js_inplace *in, uint32_t scope)
 {
 	const struct kp_js_node *found = in->dynamic;
-	for (; in->dynamic_name.p && scope != JS_NONE; scope = r->scopes.p[scope].parent) {
+	for (; in->dynamic_name.p && scope != JS_NONE && kp_js_spend(r, r->schema->n_dynamic / 16);
+		scope = r->scopes.p[scope].parent) {
 		for (uint32_t k = 0; k < r->schema->n_dynamic; k++) {
 			const struct kp_js_dynamic *d = &r->schema->dynamic[k];
 			if (d->resource == r->scopes.p[scope].resource &&

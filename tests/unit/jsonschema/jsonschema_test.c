@@ -289,6 +289,21 @@ static void test_budgets(void **state)
 		NULL, "`steps`");
 }
 
+/* Each reference looks through all of them. */
+static void test_dynamic_anchors_take_steps(void **state)
+{
+	(void)state;
+	const struct kp_jsonschema_limits few = { .max_steps = 2000 };
+	KP_AUTO(buf) struct kp_buf b = { 0 };
+	kp_buf_init(&b, 1 << 20);
+	kp_buf_lit(&b, "{\"items\":{\"$dynamicRef\":\"#a1\"},\"$defs\":{");
+	for (int i = 0; i < 10000; i++) {
+		kp_buf_printf(&b, "%s\"%d\":{\"$dynamicAnchor\":\"a%d\"}", i ? "," : "", i, i);
+	}
+	kp_buf_lit(&b, "}}");
+	used_up(kp_buf_cstr(&b), KP_S("[1,2,3,4,5,6,7,8]"), &few, "`steps`");
+}
+
 static void strict(const char *schema, const char *message)
 {
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(16 << 20);
@@ -418,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_memory_of_schemas),
 		cmocka_unit_test(test_patterns_take_memory),
 		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_dynamic_anchors_take_steps),
 		cmocka_unit_test(test_strict_subset),
 		cmocka_unit_test(test_limits_of_the_strict_subset),
 		cmocka_unit_test(test_documents_that_are_given),
