@@ -71,8 +71,8 @@ size_t kp_id_headers(enum kp_dialect d, kp_str request_id, struct kp_header ret[
 	return n;
 }
 
-void kp_error_reply(
-	struct kp_stream *s, enum kp_dialect d, const struct kp_err *err, kp_str request_id)
+void kp_error_reply_as(struct kp_stream *s, enum kp_dialect d, int status, const struct kp_err *err,
+	kp_str request_id)
 {
 	struct kp_header headers[2 + KP_ID_HEADERS] = { { KP_S("content-type"),
 		KP_S("application/json") } };
@@ -84,5 +84,11 @@ void kp_error_reply(
 		headers[n++] = (struct kp_header){ KP_S("retry-after"), KP_S("1") };
 	}
 	n += kp_id_headers(d, request_id, &headers[n]);
-	kp_stream_reply(s, kp_error_status(d, err->code), headers, n, kp_buf_str(&out));
+	kp_stream_reply(s, status, headers, n, kp_buf_str(&out));
+}
+
+void kp_error_reply(
+	struct kp_stream *s, enum kp_dialect d, const struct kp_err *err, kp_str request_id)
+{
+	kp_error_reply_as(s, d, kp_error_status(d, err->code), err, request_id);
 }

@@ -21,5 +21,8 @@ size_t kp_id_headers(enum kp_dialect d, kp_str request_id, struct kp_header ret[
 /* The whole answer; retryable ones carry Retry-After. */
 void kp_error_reply(
 	struct kp_stream *s, enum kp_dialect d, const struct kp_err *err, kp_str request_id);
+/* With a status of HTTP's own, which no code has. */
+void kp_error_reply_as(struct kp_stream *s, enum kp_dialect d, int status, const struct kp_err *err,
+	kp_str request_id);
 
 #endif

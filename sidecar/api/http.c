@@ -173,28 +173,17 @@ static void refuse(struct kp_stream *s, const struct kp_http_request *r, enum kp
 bool kp_api_refuse(
 	struct kp_stream *s, const struct kp_http_request *r, int status, const char *text)
 {
-	static const struct {
-		int status;
-		enum kp_code code;
-	} codes[] = { { 408, KP_DEADLINE_EXCEEDED }, { 413, KP_TOO_LARGE },
-		{ 503, KP_UNAVAILABLE } };
+	enum kp_dialect d = dialect_of(r->path);
+	enum kp_code code = status == 408   ? KP_DEADLINE_EXCEEDED
+			    : status == 413 ? KP_TOO_LARGE
+					    : KP_INVALID_ARGUMENT;
 	struct kp_err err;
 	char own[32];
-	struct kp_header headers[1 + KP_ID_HEADERS] = { { KP_S("content-type"),
-		KP_S("application/json") } };
-	if (dialect_of(r->path) != KP_DIALECT_ANTHROPIC) {
+	if (d != KP_DIALECT_ANTHROPIC) {
 		return false;
 	}
-	KP_AUTO(buf) struct kp_buf out;
-	kp_buf_init(&out, 4096);
-	kp_err_set(&err, KP_INVALID_ARGUMENT, "%s", text);
-	for (size_t i = 0; i < KP_LEN(codes); i++) {
-		err.code = codes[i].status == status ? codes[i].code : err.code;
-	}
-	kp_str id = request_id(r, KP_DIALECT_ANTHROPIC, own);
-	kp_error_write(KP_DIALECT_ANTHROPIC, &err, id, &out);
-	size_t n = 1 + kp_id_headers(KP_DIALECT_ANTHROPIC, id, &headers[1]);
-	kp_stream_reply(s, status, headers, n, kp_buf_str(&out));
+	kp_err_set(&err, code, "%s", text);
+	kp_error_reply_as(s, d, status, &err, request_id(r, d, own));
 	return true;
 }
 

@@ -76,14 +76,15 @@ class SilentHead(Slow):
 class SilentBody(Slow):
     limit = BODY_TIMEOUT
 
-    def __init__(self, gateway, chunked=False):
+    def __init__(self, gateway, chunked=False, path=COMPLETIONS):
+        self.path = path
         self.framing = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: 100"
         self.begin = b"5\r\n{" if chunked else b"{"
         super().__init__(gateway)
 
     def trickle(self, c):
         c.send(
-            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"POST {self.path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
             + self.framing
             + b"\r\n\r\n"
             + self.begin

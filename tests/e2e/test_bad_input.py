@@ -27,6 +27,7 @@ from oracles import ask_engine, engine_load
 from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from wire import CHAT, COMPLETIONS, Broken, Connection, Http2, Stream, call, encode
 
+MESSAGES = "/v1/messages"
 CONTEXT, MAX_BODY = 4096, 2 << 20
 CHAT_BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 COMPLETION_BODY = {"model": "m", "prompt": "Hello", "max_tokens": 4}
@@ -77,6 +78,7 @@ def slow(gateway):
         SilentHead(gateway),
         SilentBody(gateway),
         SilentBody(gateway, chunked=True),
+        SilentBody(gateway, path=MESSAGES),
         Patient(gateway),
     ]
     yield clients
@@ -579,6 +581,9 @@ def test_too_many_requests(start, gateway, qwen3_path):
             and answer.error["code"] == "too_many_requests"
         )
         assert int(answer.headers["retry-after"]) > 0
+    answer = call(small.port, MESSAGES, {**CHAT_BODY, "max_tokens": 4})
+    assert answer.status == 529 and answer.json()["error"]["type"] == "overloaded_error"
+    assert answer.json()["error"]["details"] == {"error_code": "too_many_requests"} and int(answer.headers["retry-after"]) > 0
     assert call(small.port, "/v1/models").status == 200
     for c in inside:
         stream = Stream(c)
@@ -713,10 +718,12 @@ def test_slow_clients_were_ended(slow):
     for client in slow[:-1]:
         client.join(90)
         assert client.error is None and client.answer.status == 408, (type(client), client.error)
-        assert (
-            client.answer.error["type"] == "timeout_error"
-            and client.answer.error["code"] == "request_timeout"
-        )
+        value = client.answer.json()
+        assert value["error"]["type"] == "timeout_error"
+        if getattr(client, "path", COMPLETIONS) == MESSAGES:
+            assert value["type"] == "error" and value["request_id"] == client.answer.headers["request-id"]
+        else:
+            assert client.answer.error["code"] == "request_timeout"
         assert client.limit - 0.5 < client.seconds < client.limit + 15, (type(client), client.seconds)
 
 
