@@ -83,6 +83,8 @@ static void test_is_said_as_early_as_it_is_certain(void **state)
 		"parse JSON: expected the end, got `x` at byte 13");
 	expect("{\"anyOf\":[{\"type\":\"string\"},{\"items\":{\"minimum\":10}}]}", "[10,9.5]", 8,
 		"/1", "#/anyOf/1/items/minimum", "below 10 (the last alternative of `anyOf`)");
+	expect("{\"if\":{\"required\":[\"a\"]},\"else\":{\"properties\":{\"b\":false}}}",
+		"{\"b\":1}", 7, "", "#/else", "neither `if` nor `else` holds");
 	expect("{\"enum\":[\"a\",{\"b\":[1.0]}]}", "{\"b\":[2]}", 9, "", "#/enum",
 		"not one of the values");
 	expect("{\"uniqueItems\":true}", "[{\"a\":1,\"b\":2},{\"b\":2.0,\"a\":1e0},0]", 32, "",
@@ -116,7 +118,9 @@ static void test_numbers(void **state)
 			false },
 		{ "{\"exclusiveMinimum\":-0.1}", "-0.1", false },
 		{ "{\"minimum\":1e-400}", "1e-401", false },
-		{ "{\"maximum\":1e400}", "9e399", true } };
+		{ "{\"maximum\":1e400}", "9e399", true },
+		{ "{\"maximum\":1}", "1e99999999999999999999999999", false },
+		{ "{\"maximum\":1}", "1e-99999999999999999999999999", true } };
 	for (size_t i = 0; i < KP_LEN(cases); i++) {
 		struct asked a = ask(cases[i].schema, kp_str_c(cases[i].text), NULL);
 		assert_int_equal(a.result, 0);
@@ -247,6 +251,21 @@ static void test_memory_of_schemas(void **state)
 	}
 }
 
+static void test_a_metaschema_of_itself(void **state)
+{
+	(void)state;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_jv v;
+	struct kp_jsonschema *s;
+	assert_int_equal(kp_jv_parse(KP_S("{\"$schema\":\"http://x/m\"}"), a, &v, &err), 0);
+	const struct kp_jsonschema_document given = { KP_S_INIT("http://x/m"), &v };
+	const struct kp_jsonschema_options o = { .documents = &given, .n_documents = 1 };
+	assert_int_equal(kp_jsonschema_compile(&v, &o, &s, &err), -1);
+	assert_string_equal(err.msg,
+		"compile JSON schema: `#/$schema`: `http://x/m` is not known: drafts 2020-12 and 7 are");
+}
+
 static void used_up(const char *schema, kp_str text, const struct kp_jsonschema_limits *limits,
 	const char *message)
 {
@@ -287,6 +306,61 @@ static void test_budgets(void **state)
 	}
 	used_up("{\"items\":{\"anyOf\":[{\"pattern\":\"^(a|a)+$\"},true]}}", kp_str_n(many, n),
 		NULL, "`steps`");
+}
+
+/* What a value needed is free again at its end. */
+static void test_memory_is_of_open_values(void **state)
+{
+	(void)state;
+	const struct kp_jsonschema_limits small = { .max_bytes = 8192 };
+	KP_AUTO(buf) struct kp_buf b = { 0 };
+	repeated(&b, "[", "{\"a\":[1,2]},", 2000, "{}]");
+	struct asked a = ask("{\"items\":{\"properties\":{\"a\":{\"uniqueItems\":true}}}}",
+		kp_buf_str(&b), &small);
+	assert_int_equal(a.result, 0);
+	assert_int_equal(a.verdict, KP_JSONSCHEMA_VALID);
+}
+
+/* PCRE2's fast way to match has a small stack; then the other one answers. */
+static void test_long_matches(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf fits = { 0 }, differs = { 0 };
+	repeated(&fits, "\"", "ab", 5000, "\"");
+	repeated(&differs, "\"", "ab", 5000, "!\"");
+	struct asked a = ask("{\"pattern\":\"^(a|b)*$\"}", kp_buf_str(&fits), NULL);
+	assert_int_equal(a.result, 0);
+	assert_int_equal(a.verdict, KP_JSONSCHEMA_VALID);
+	a = ask("{\"pattern\":\"^(a|b)*$\"}", kp_buf_str(&differs), NULL);
+	assert_int_equal(a.result, 0);
+	assert_int_equal(a.verdict, KP_JSONSCHEMA_INVALID);
+}
+
+/* Where a dynamic reference leads is known when it is met. */
+static void test_dynamic_references_in_a_circle(void **state)
+{
+	(void)state;
+	used_up("{\"$dynamicAnchor\":\"a\",\"$dynamicRef\":\"#a\"}", KP_S("1"), NULL,
+		"`references that lead back to themselves`");
+}
+
+static void test_a_value_has_the_same_limits(void **state)
+{
+	(void)state;
+	KP_AUTO(buf) struct kp_buf b = { 0 };
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_jsonschema *s;
+	enum kp_jsonschema_verdict verdict;
+	struct kp_jv v;
+	repeated(&b, "", "1", 1025, "");
+	assert_int_equal(compile("true", &s, &err), 0);
+	assert_int_equal(kp_jv_parse(kp_buf_str(&b), a, &v, &err), 0);
+	struct kp_jsonschema_run *r = kp_jsonschema_run_create(s, NULL);
+	assert_int_equal(kp_jsonschema_run_value(r, &v, &verdict, &err), -1);
+	assert_string_equal(err.msg, "check JSON schema: `number`: of more than 1024 bytes");
+	kp_jsonschema_run_destroy(r);
+	kp_jsonschema_destroy(s);
 }
 
 /* Each reference looks through all of them. */
@@ -429,10 +503,15 @@ int main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_several_errors),
 		cmocka_unit_test(test_refused_schemas),
+		cmocka_unit_test(test_a_metaschema_of_itself),
 		cmocka_unit_test(test_limits_of_schemas),
 		cmocka_unit_test(test_memory_of_schemas),
 		cmocka_unit_test(test_patterns_take_memory),
 		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_memory_is_of_open_values),
+		cmocka_unit_test(test_long_matches),
+		cmocka_unit_test(test_dynamic_references_in_a_circle),
+		cmocka_unit_test(test_a_value_has_the_same_limits),
 		cmocka_unit_test(test_dynamic_anchors_take_steps),
 		cmocka_unit_test(test_strict_subset),
 		cmocka_unit_test(test_limits_of_the_strict_subset),
