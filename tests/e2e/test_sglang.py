@@ -2,6 +2,7 @@
 protocol it came through. A stand-in for SGLang (tests/integ/engine) looks at every field of what the gateway sends, and says of its model what SGLang's
 servicer says, which is not all true."""
 
+import re
 import sys
 
 import openai
@@ -150,18 +151,47 @@ def test_what_the_gateway_sends(standin, behind):
     assert first.stream and not first.return_logprob and list(first.tokenized.input_ids) == [1, 2, 3]
 
 
+def in_front(start, standin, qwen3_path, is_forwarded):
+    """A gateway whose own the engine is, or another's."""
+    text = manifest(engine("e", int(standin.address.split(":")[1]), path=qwen3_path, type="sglang"))
+    if not is_forwarded:
+        return start(Gateway, text)
+    operator = start(Operator, text)
+    control = ("--control", f"127.0.0.1:{operator.port}")
+    start(Gateway, None, *control, "--id", "owner", "--own", "default/e", "--peer-listen", "127.0.0.1:0")
+    gateway = start(Gateway, None, *control, "--id", "entry")
+    wait_until(lambda: ": routable" in gateway.ask("/readyz?verbose")[1], "an endpoint")
+    return gateway
+
+
+@pytest.mark.parametrize("is_forwarded", [False, True], ids=["own", "forwarded"])
+def test_what_an_answer_must_look_like(start, standin, qwen3_path, is_forwarded):
+    """SGLang has a field for each but choices and `any object`."""
+    gateway = in_front(start, standin, qwen3_path, is_forwarded)
+    schema = '{"type":"object","properties":{"ü":{"const":1.50}}}'
+    tag = '{"type":"structural_tag","format":{"type":"any_text"}}'
+    for asked, field, value in [
+        ({"guided_json": schema}, "json_schema", schema),
+        ({"response_format": {"type": "json_object"}}, "json_schema", '{"type":"object"}'),
+        ({"regex": "a+"}, "regex", "a+"),
+        ({"ebnf": 'root ::= "x"'}, "ebnf_grammar", 'root ::= "x"'),
+        ({"structured_outputs": {"structural_tag": tag}}, "structural_tag", tag),
+        ({}, None, None),
+    ]:
+        assert call(gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", **asked}).status == 200
+        p = standin.requests[-1].sampling_params
+        assert p.WhichOneof("constraint") == field and (field is None or getattr(p, field) == value), asked
+    choices = ["a.b|c", "(x)*[y]{2}", "\\d ^$?+-/", "zwei\nZeilen", "Zürich 🙂", "a"]
+    assert call(gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", "guided_choice": choices}).status == 200
+    pattern = standin.requests[-1].sampling_params.regex
+    assert all(re.fullmatch(pattern, c) for c in choices)
+    assert not any(re.fullmatch(pattern, other) for other in ("aXb|c", "a.b", "xx", "5", "zwei", "", "aa"))
+
+
 @pytest.mark.parametrize("is_forwarded", [False, True], ids=["own", "forwarded"])
 def test_the_models_own_sampling_is_what_nobody_said(start, standin, qwen3_path, is_forwarded):
     standin.facts["default_sampling_params_json"] = '{"temperature":0.5,"top_k":20,"top_p":0.75}'
-    text = manifest(engine("e", int(standin.address.split(":")[1]), path=qwen3_path, type="sglang"))
-    if is_forwarded:
-        operator = start(Operator, text)
-        control = ("--control", f"127.0.0.1:{operator.port}")
-        start(Gateway, None, *control, "--id", "owner", "--own", "default/e", "--peer-listen", "127.0.0.1:0")
-        gateway = start(Gateway, None, *control, "--id", "entry")
-        wait_until(lambda: ": routable" in gateway.ask("/readyz?verbose")[1], "an endpoint")
-    else:
-        gateway = start(Gateway, text)
+    gateway = in_front(start, standin, qwen3_path, is_forwarded)
     for said, sent in [({}, (0.5, 20, 0.75)), ({"temperature": 0}, (0, 20, 0.75)), ({"top_k": -1, "top_p": 1, "temperature": 2}, (2, -1, 1))]:
         assert call(gateway.port, COMPLETIONS, {"model": "m", "prompt": "x", **said}).status == 200
         p = standin.requests[-1].sampling_params

@@ -64,7 +64,7 @@ def names(message):
 
 def check_sampling(p, vocab):
     may = {"temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "max_new_tokens",
-           "stop_token_ids", "n", "min_new_tokens", "ignore_eos", "logit_bias"}
+           "stop_token_ids", "n", "min_new_tokens", "ignore_eos", "logit_bias", "regex", "json_schema", "ebnf_grammar", "structural_tag"}
     need(names(p) <= may, f"sampling_params has {sorted(names(p) - may)}")
     # What is not sent is zero here, and zero is none of these fields' meaning.
     need(0 < p.top_p <= 1, f"top_p {p.top_p}")
