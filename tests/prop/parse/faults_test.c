@@ -477,6 +477,35 @@ static void test_tc34_only_one_call(void **state)
 	kp_buf_fini(&s.text);
 }
 
+/* Elements in elements beyond the most are text of the last. */
+static void test_tc29_elements_in_elements(void **state)
+{
+	enum { MOST = 24 };
+	(void)state;
+#define MARK "]<]minimax[>["
+	KP_AUTO(buf) struct kp_buf text = { 0 }, means = { 0 };
+	kp_buf_init(&text, 1 << 16);
+	kp_buf_init(&means, 1 << 16);
+	kp_buf_lit(&text, MARK "<tool_call>" MARK "<invoke name=\"now\">");
+	kp_buf_lit(&means, "T:now ");
+	for (size_t i = 0; i < MOST; i++) {
+		kp_buf_lit(&text, MARK "<a>");
+		kp_buf_lit(&means, "{\"a\":");
+	}
+	kp_buf_lit(&text, MARK "<a>x");
+	kp_buf_lit(&means, "\"" MARK "<a>x\"");
+	for (size_t i = 0; i < MOST; i++) {
+		kp_buf_lit(&text, MARK "</a>");
+		kp_buf_addc(&means, '}');
+	}
+	kp_buf_lit(&text, MARK "</invoke>" MARK "</tool_call>");
+	kp_buf_addc(&means, '\n');
+#undef MARK
+	const struct row row = { { "minimax_m3", NULL, 0, kp_buf_cstr(&text), kp_buf_cstr(&means) },
+		false };
+	check(&row, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -519,6 +548,7 @@ int main(void)
 		cmocka_unit_test(test_tc24_identifiers),
 		cmocka_unit_test(test_tc28_no_tools_offered),
 		cmocka_unit_test(test_tc29_hostile_text),
+		cmocka_unit_test(test_tc29_elements_in_elements),
 		cmocka_unit_test(test_tc30_drifted_markup),
 		cmocka_unit_test(test_tc31_half_a_delimiter_in_a_value),
 		cmocka_unit_test(test_tc32_two_objects),
