@@ -473,23 +473,10 @@ static int put_format(struct builder *b, struct kp_arena *a, struct kp_err *err)
 	return 0;
 }
 
-/* The format by itself is the engine's whole constraint. */
-static int plain(const struct kp_output_format *f, struct kp_arena *a, struct kp_constraint *ret,
-	struct kp_err *err)
+/* The format by itself is the engine's whole constraint. Not JSON: engines let as much white space in it as a model likes, and some models never end. */
+static bool is_plain(const struct kp_output_format *f)
 {
-	*ret = (struct kp_constraint){
-		.kind = f->kind, .text = f->text, .choices = f->choices, .n_choices = f->n_choices
-	};
-	if (f->kind != KP_CONSTRAINT_JSON_SCHEMA) {
-		return 0;
-	}
-	KP_AUTO(buf) struct kp_buf text;
-	kp_buf_init(&text, KP_MAX_CONSTRAINT);
-	kp_jv_write(&f->schema, &text);
-	if (kp_buf_finish(&text, f->param, err)) {
-		return -1;
-	}
-	return kp_arena_dup(a, kp_buf_str(&text), &ret->text, err) < 0 ? -1 : 0;
+	return f->kind != KP_CONSTRAINT_JSON_OBJECT && f->kind != KP_CONSTRAINT_JSON_SCHEMA;
 }
 
 /* --- the whole ------------------------------------------------------------------------------------ */
@@ -604,8 +591,13 @@ int kp_constrain(const struct kp_constrain_opts *o, struct kp_arena *a, struct k
 	if (want == WANT_NOTHING) {
 		return 0;
 	}
-	if (want == WANT_FORMAT && !has_thoughts(o)) {
-		return plain(o->format, a, ret, err);
+	if (want == WANT_FORMAT && !has_thoughts(o) && is_plain(o->format)) {
+		const struct kp_output_format *f = o->format;
+		*ret = (struct kp_constraint){ .kind = f->kind,
+			.text = f->text,
+			.choices = f->choices,
+			.n_choices = f->n_choices };
+		return 0;
 	}
 	if (want == WANT_CALLS && !form) {
 		form = &kp_grammar_list.forms[0];

@@ -94,12 +94,23 @@ def test_so07_what_is_cut_off_is_not_repaired(client):
         json.loads(answer.message.content)
 
 
-def test_so06_what_the_engine_cannot_compile_is_the_requests_fault(client):
+def test_so03_so05_so06_what_the_engine_cannot_compile_is_the_requests_fault(client):
     """SO-03, SO-05, SO-06: the engine's refusal is a 400, and it lives on."""
-    for bad in ({"guided_regex": "(unclosed"}, {"guided_json": {"type": "nonsense"}}, {"ebnf": "root ::= nothing"}):
+    endless, large = {"$ref": "#"}, {"enum": [f"{i:030}" for i in range(40000)]}
+    for bad in ({"guided_regex": "(unclosed"}, {"guided_json": {"type": "nonsense"}}, {"ebnf": "root ::= nothing"}, {"guided_json": endless}, {"guided_json": large}):
         with pytest.raises(openai.BadRequestError):
             ask(client, extra_body=bad)
     assert ask(client, extra_body={"guided_choice": ["yes"]}).choices[0].message.content == "yes"
+
+
+def test_so11_json_goes_the_way_of_every_answer(client):
+    """A stop string ends it, and the same comes streamed."""
+    how = {"response_format": {"type": "json_object"}, "stop": ["}"], "logprobs": True}
+    whole = ask(client, **how).choices[0]
+    assert whole.finish_reason == "stop" and whole.message.content.strip() == "{" and whole.logprobs.content
+    deltas = [c.choices[0] for c in ask(client, stream=True, **how) if c.choices]
+    assert "".join(d.delta.content or "" for d in deltas) == whole.message.content
+    assert deltas[-1].finish_reason == "stop"
 
 
 def test_so08_two_constraints_at_once_are_refused(client):

@@ -60,7 +60,6 @@ class Vllm(Program):
                 "--max-model-len",
                 CONTEXT,
                 "--enforce-eager",
-                "--structured-outputs-config={\"backend\": \"xgrammar\", \"disable_any_whitespace\": true}",  # random weights never end it
                 "--no-enable-prefix-caching",
                 "--served-model-name",
                 "tiny",

@@ -11,6 +11,7 @@ import random
 import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -134,6 +135,26 @@ def test_sixteen_bits_keep_their_upper_byte(ours):
     assert got[0, :, 0].tolist() == [0, 0, 1, 0x7F, 0x80, 0xFF]
 
 
+def test_a_clear_grey_of_two_bits_is_found_before_it_is_spread(ours):
+    """MM-02; Pillow compares the tRNS of 2 and 4 bits with values of 8."""
+    data = file_of(Image.new("L", (4, 1)), "PNG")
+    chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))  # noqa: E731
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 1, 2, 0, 0, 0, 0))
+    data = data[:8] + head + chunk(b"tRNS", b"\0\2") + chunk(b"IDAT", zlib.compress(b"\0\x1b")) + chunk(b"IEND", b"")
+    assert ours.pixels("d", data)[0, :, 0].tolist() == [0, 85, 255, 255]
+
+
+def test_scans_without_end_are_refused(ours):
+    """A progressive JPEG may repeat its last scan for ever, at little cost of bytes."""
+    data = file_of(picture(random.Random(SEED), 64, 64), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    scans = data.count(b"\xff\xda")
+    repeated = lambda n: data[:-2] + data[last:-2] * n + data[-2:]  # noqa: E731
+    assert ours.pixels("d", repeated(100 - scans)).shape == (64, 64, 3)
+    answer, _ = ours.ask("d", repeated(101 - scans))
+    assert answer["error"] == "decode the JPEG image: more than 100 scans"
+
+
 def test_resizing_is_pillows(ours):
     """MM-12: bilinear, bicubic and Lanczos, with and without SIMD."""
     random_ = random.Random(SEED)
@@ -219,8 +240,6 @@ def test_processors_that_are_not_known_are_refused_by_name(ours):
 def test_bombs_are_refused_by_their_head(ours):
     """MM-04: a few bytes that declare a huge image."""
     bomb = bytearray(file_of(Image.new("L", (1, 1)), "PNG"))
-    import zlib
-
     bomb[16:24] = struct.pack(">II", 60000, 60000)
     bomb[29:33] = struct.pack(">I", zlib.crc32(bytes(bomb[12:29])))
     answer, _ = ours.ask("d", bytes(bomb))

@@ -157,7 +157,7 @@ def outputs(constrain, request, seed, n, closers=None):
 
 @pytest.mark.parametrize(("name", "tokens"), CASES)
 @pytest.mark.parametrize("start", ["text", "thought", "auto"])
-def test_tc26_what_required_admits_is_read_back_as_calls(constrain, name, tokens, start):
+def test_tc26_tc34_so04_what_required_admits_is_read_back_as_calls(constrain, name, tokens, start):
     """TC-26, TC-34: read by what was asked for; SO-04: each tool's $defs come along."""
     for choice, parallel, names in [("required", True, None), (NAMED, True, ["my-tool.v2"]), (allowed("required", "now", "get_weather"), False, ["now", "get_weather"])]:
         request = {**family(name, tokens), "start": start, "chat": {"tools": TOOLS, "tool_choice": choice, "parallel_tool_calls": parallel}}
@@ -187,7 +187,7 @@ def test_auto_with_allowed_tools(constrain, name, tokens):
 
 @pytest.mark.parametrize(("name", "tokens"), CASES)
 @pytest.mark.parametrize("start", ["text", "thought", "auto"])
-def test_so01_a_format_leaves_thoughts_alone(constrain, name, tokens, start):
+def test_so01_so09_a_format_leaves_thoughts_alone(constrain, name, tokens, start):
     """SO-01, SO-09: a schema holds for the answer, not for the thought before it; beside tools either comes."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
     for chat in ({}, {"tools": TOOLS}):
@@ -235,16 +235,18 @@ def test_every_kind_of_format(constrain):
         assert not matcher.takes(vocabulary.encode(f"Hm.</think>\n\n{bad}"))
         assert not matcher.takes(vocabulary.encode(good))
         plain = constrain(**{**thinking, "start": "text"}, format={"kind": kind, **more})
-        assert plain["kind"] == kind
+        assert plain["kind"] == (6 if kind in (1, 2) else kind)
     assert constrain(**thinking, format={"kind": 6, "text": "{}"})["param"] == "response_format"
 
 
-def test_so02_white_space_is_bounded(constrain):
-    request = {**family("hermes", True), "start": "thought", "chat": {}, "format": {"kind": 1}}
+@pytest.mark.parametrize("kind", [{"kind": 1}, {"kind": 2, "schema": {"type": "object"}}])
+@pytest.mark.parametrize(("start", "before"), [("thought", "</think>"), ("text", "")])
+def test_so02_white_space_is_bounded(constrain, kind, start, before):
+    request = {**family("hermes", True), "start": start, "chat": {}, "format": kind}
     vocabulary = xgrammar_live.Vocabulary(request["controls"])
     matcher = vocabulary.matcher(constrain(**request)["text"])
-    assert matcher.takes(vocabulary.encode("</think>{" + " " * 8 + "}"))
-    assert not matcher.takes(vocabulary.encode("</think>{" + " " * 9 + "}"))
+    assert matcher.takes(vocabulary.encode(before + "{" + " " * 8 + "}"))
+    assert not matcher.takes(vocabulary.encode(before + "{" + " " * 9 + "}"))
 
 
 # Templates whose calls look otherwise than the family's form, and why that is right.

@@ -106,6 +106,11 @@ static void test_formats(void **state)
 	assert_int_equal(m.c.kind, KP_CONSTRAINT_TAG);
 	HAS(m, "\"optional\"");
 	HAS(m, "{\"type\":\"regex\",\"pattern\":\"a+\"}");
+	/* SO-02: JSON in a tag, for the white space. */
+	struct kp_output_format json = { .kind = KP_CONSTRAINT_JSON_OBJECT };
+	m = make(a, "hermes", (struct kp_chat){ .n_allowed = 0 }, json, KP_PARSE_IN_TEXT);
+	assert_int_equal(m.c.kind, KP_CONSTRAINT_TAG);
+	HAS(m, "\"max_whitespace_cnt\":8");
 	/* SO-09: in harmony's final channel. */
 	m = make(a, "harmony", (struct kp_chat){ .n_allowed = 0 }, f, KP_PARSE_IN_TEXT);
 	HAS(m, "<|channel|>final<|message|>");
