@@ -177,6 +177,31 @@ static void test_inkling_is_no_harmony(void **state)
 	HAS_NOT(m, "<|channel|>");
 }
 
+/* They stand in markup as they are; a tool that may not be called is no matter. */
+static void test_names_that_cannot_be_constrained(void **state)
+{
+	(void)state;
+	static const char *const names[] = { "a\"b", "a\\b", "a</tool_call>", "a b", "a\n" };
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+	const kp_str good = KP_S("good");
+	for (size_t i = 0; i < KP_LEN(names); i++) {
+		const struct kp_offered_tool tools[] = { { .name = good },
+			{ .name = kp_str_c(names[i]) } };
+		const struct kp_tool_offer offer = { .tools = tools, .n = KP_LEN(tools) };
+		struct kp_chat chat = { .tool_choice = KP_TOOL_CHOICE_REQUIRED };
+		const struct kp_constrain_opts o = {
+			.tools = kp_grammar_find(KP_S("hermes")), .offer = &offer, .chat = &chat
+		};
+		struct made m = { .err = KP_ERR_INIT };
+		assert_int_equal(kp_constrain(&o, a, &m.c, &m.reads, &m.err), -1);
+		assert_string_equal(m.err.param, "tool_choice");
+		assert_non_null(strstr(m.err.msg, "cannot be constrained"));
+		chat.allowed = &good;
+		chat.n_allowed = 1;
+		assert_int_equal(kp_constrain(&o, a, &m.c, &m.reads, &m.err), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +210,7 @@ int main(void)
 		cmocka_unit_test(test_markers_with_a_suffix),
 		cmocka_unit_test(test_inkling_is_no_harmony),
 		cmocka_unit_test(test_allowed_tools),
+		cmocka_unit_test(test_names_that_cannot_be_constrained),
 		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_an_older_tag_needs_its_markers),
 	};
