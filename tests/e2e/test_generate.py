@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest
+from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from scripts import Scripted
 from wire import Connection, call, split_events
 
@@ -134,5 +134,6 @@ def test_the_model_is_asked_for_where_there_are_two(start, qwen3_path):
     sim = start(Sim, "--vocab", QWEN3_TOKENS)
     text = manifest(engine("a", sim.port, model="a", path=qwen3_path), engine("b", sim.port, model="b", path=qwen3_path))
     gateway = start(Gateway, text)
+    wait_until(lambda: gateway.ask("/readyz?verbose")[1].count(": routable") == 2, "both models")
     assert call(gateway.port, GENERATE, {"text": "x"}).error["param"] == "model"
     assert call(gateway.port, GENERATE, {"text": "x", "model": "b", "sampling_params": {"max_new_tokens": 1}}).status == 200

@@ -5,7 +5,7 @@ import contextlib
 import json
 
 import pytest
-from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest
+from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
 from scripts import EOS
 from wire import CHAT, Connection, call
 
@@ -40,6 +40,7 @@ class Engines:
             e["spec"]["output"] = {"validation": setting}
         engines.append(engine("unset", self.sim.port, model="unset", path=qwen3_path))
         self.gateway = start(Gateway, manifest(*engines))
+        wait_until(lambda: self.gateway.ask("/readyz?verbose")[1].count(": routable") == len(engines), "every model")
 
     def __call__(self, path, model, **more):
         return call(self.gateway.port, path, body_of(path, model, **more))
