@@ -22,10 +22,11 @@ die() {
 # A pid file holds "pid start-time", so that a process which got the pid later is never taken for ours.
 start_time() { awk '{ sub(/^.*\) /, ""); print $20 }' "/proc/$1/stat" 2>/dev/null; }
 save_pid() { echo "$2 $(start_time "$2")" >"$RUN/$1.pid"; }
-is_gone() { # a zombie has ended
+# The first thread is a zombie while others still hold the ports: gone is what has only a zombie left.
+is_gone() {
 	local state
 	state=$(awk '{ sub(/^.*\) /, ""); print $1 }' "/proc/$1/stat" 2>/dev/null)
-	[ -z "$state" ] || [ "$state" = Z ]
+	[ -z "$state" ] || { [ "$state" = Z ] && [ "$(ls "/proc/$1/task" 2>/dev/null)" = "$1" ]; }
 }
 live_pid() { # NAME: its pid, if it runs and is ours
 	local pid since
@@ -58,7 +59,10 @@ wait_for() { # SECONDS WHAT COMMAND...: asks again and again; at the end says wh
 	local until=$((SECONDS + $1)) what=$2
 	shift 2
 	until "$@" 2>/dev/null; do
-		[ $SECONDS -lt $until ] || die "waited in vain for $what (logs: $RUN/*.log, $DIR/node*/log/)"
+		[ $SECONDS -lt $until ] || {
+			tail -n 5 "$RUN"/*.log >&2
+			die "waited in vain for $what (logs: $RUN/*.log, $DIR/node*/log/)"
+		}
 		sleep 0.1
 	done
 }

@@ -41,7 +41,17 @@ def wait_until(condition, what, timeout=PATIENCE):
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, f"waited {timeout} s in vain: {what}"
-        time.sleep(0.1)
+        time.sleep(0.02)
+
+
+def is_gone(pid):
+    """Also of processes that are not our children; as hack/kube/lib.sh has it."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state == "Z" and threads == [str(pid)]
 
 
 class Refused(Exception):
@@ -84,10 +94,10 @@ class Cluster:
         os.kill(self.pid(name), number)
 
     def kill_api_server(self):
+        """Returns when its port is free: its memory goes, and its first thread is a zombie, before that."""
         pid = self.pid("kube-apiserver")
         os.kill(pid, signal.SIGKILL)
-        while pathlib.Path(f"/proc/{pid}/cmdline").exists() and pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
-            time.sleep(0.02)
+        wait_until(lambda: is_gone(pid), "the API server's end")
 
     def ask(self, method, path, body=None, content_type="application/json"):
         """A request by Python's own client, as the administrator."""
