@@ -9,7 +9,7 @@
    them a running sum, set last, when nothing moves any more.
 
    Limits: KP_RESPONSE_MAX_IDS, KP_RESPONSE_MAX_TOPS; beyond, or without memory, the message fails with
-   RESOURCE_EXHAUSTED. */
+   INTERNAL: it is the engine that is wrong. */
 #include "engine/response.h"
 #include "base/mem.h"
 #include "wire/list.h"
@@ -61,7 +61,7 @@ static int bad(struct kp_err *err, const char *what)
 }
 static int too_many(struct kp_err *err, const char *what, size_t max)
 {
-	return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+	return kp_err_set(err, KP_INTERNAL,
 		"read `%s`: more than %zu entries, or no memory for them", what, max);
 }
 

@@ -34,7 +34,7 @@ struct kp_grpc_opts { /* 0 = the default in parentheses */
 	   channel. NULL: nobody has to be asked. */
 	void (*connected)(void *user);
 	void *user;
-	size_t max_message_bytes; /* (64 MiB) received */
+	size_t max_message_bytes; /* (64 MiB) received; beyond: INTERNAL */
 	/* (1024) Waiting for a connection or a free stream; beyond: RESOURCE_EXHAUSTED. */
 	size_t max_pending_calls;
 	int64_t connect_timeout_ns; /* (5 s) to the server's SETTINGS */

@@ -224,7 +224,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
 	}
 	st->head_bytes += n_name + n_value + 32; /* as RFC 9113 section 6.5.2 counts them */
 	if (st->head_bytes > KP_GRPC_HEAD_BYTES_MAX) {
-		kp_err_set(&st->status, KP_RESOURCE_EXHAUSTED, "read headers: more than %d bytes",
+		kp_err_set(&st->status, KP_INTERNAL, "read headers: more than %d bytes",
 			KP_GRPC_HEAD_BYTES_MAX);
 		refuse(st);
 		return 0;

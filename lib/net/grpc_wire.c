@@ -325,7 +325,7 @@ static int prefix(
 	}
 	size_t len = (size_t)u[1] << 24 | (size_t)u[2] << 16 | (size_t)u[3] << 8 | u[4];
 	if (KP_UNLIKELY(len > d->max_message)) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+		return kp_err_set(err, KP_INTERNAL,
 			"read message of %zu bytes: the limit is %zu bytes", len, d->max_message);
 	}
 	*ret_len = len;

@@ -48,7 +48,7 @@ bool kp_grpc_base64_decode(struct kp_buf *b, kp_str text);
 /* Cuts the DATA bytes of one stream into messages. A message that lies whole in one piece is handed out where it lies; only what is cut is copied. */
 struct kp_grpc_deframer {
 	struct kp_buf in; /* not held: at most one incomplete message; held: everything since */
-	size_t max_message; /* bytes without the prefix; longer is RESOURCE_EXHAUSTED as soon as its prefix is there */
+	size_t max_message; /* bytes without the prefix; longer is INTERNAL as soon as its prefix is there */
 	bool is_held; /* nothing is handed out; set and cleared with the functions below */
 };
 /* Gets one message, valid during the call. false: stop at once, the deframer will not be used again (it must still be there when this returns). It may
@@ -59,7 +59,7 @@ typedef bool (*kp_grpc_message_fn)(void *user, kp_str message);
 void kp_grpc_deframer_init(
 	struct kp_grpc_deframer *d, size_t max_message_bytes, size_t max_held_bytes);
 void kp_grpc_deframer_fini(struct kp_grpc_deframer *d);
-/* -1: RESOURCE_EXHAUSTED (message too long, or memory) or INTERNAL (compressed message); nothing more may be fed. */
+/* -1: INTERNAL (message too long, or compressed: the server is wrong, not full) or RESOURCE_EXHAUSTED (memory); nothing more may be fed. */
 int kp_grpc_deframer_feed(struct kp_grpc_deframer *d, kp_str bytes, kp_grpc_message_fn fn,
 	void *user, struct kp_err *err) KP_MUST_USE;
 void kp_grpc_deframer_hold(struct kp_grpc_deframer *d);

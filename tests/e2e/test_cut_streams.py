@@ -1,12 +1,14 @@
 """The engine's connection breaks at each of its bytes: a proxy between gateway and engine lets so many through, then cuts. A client gets the whole answer or one
 error, in each dialect, and never a part that looks complete."""
 
+import concurrent.futures
 import contextlib
 import json
 import re
 import socket
 import struct
 import threading
+import time
 
 import pytest
 from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest, wait_until
@@ -14,7 +16,7 @@ from wire import CHAT, COMPLETIONS, call
 
 MESSAGES = "/v1/messages"
 TOKENS = 6
-KINDS = ("reset", "close", "garbage")
+KINDS = ("close", "reset", "garbage")
 
 
 class Proxy(threading.Thread):
@@ -73,6 +75,7 @@ class Proxy(threading.Thread):
             client.sendall(b"\xff" * 64)
         elif kind == "reset":
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.shutdown(socket.SHUT_RD)  # who waits in recv would keep it from closing
 
     @staticmethod
     def end(*sockets):
@@ -86,12 +89,15 @@ class Proxy(threading.Thread):
             self.left, self.kind, self.passed = n, kind, 0
 
 
-@pytest.fixture(scope="module")
-def chain(start_shared, qwen3_path):
+LANES = 12  # engines of one gateway, each behind a proxy of its own
+
+
+@pytest.fixture(scope="module", params=("vllm", "sglang"))
+def chain(request, start_shared, qwen3_path):
     sim = start_shared(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", "2")
-    proxy = Proxy(sim.port)
-    gateway = start_shared(Gateway, manifest(engine("e", proxy.port, path=qwen3_path)), loops=1)
-    return proxy, gateway
+    proxies = [Proxy(sim.port) for _ in range(LANES)]
+    engines = [engine(f"e{i}", p.port, model=f"m{i}", path=qwen3_path, type=request.param) for i, p in enumerate(proxies)]
+    return proxies, start_shared(Gateway, manifest(*engines), loops=1)
 
 
 BODIES = {
@@ -101,11 +107,22 @@ BODIES = {
 }
 
 
-def ask(gateway, path, streamed):
-    return call(gateway.port, path, {"model": "m", "max_tokens": TOKENS, **BODIES[path], "stream": streamed})
+def ask(gateway, lane, path, is_streamed):
+    return call(gateway.port, path, {"model": f"m{lane}", "max_tokens": TOKENS, **BODIES[path], "stream": is_streamed})
 
 
-def text_of(path, answer):
+def whole_text(path, body):
+    """Of an answer that is not streamed."""
+    value = json.loads(body)
+    if path == MESSAGES:
+        assert value["stop_reason"] == "max_tokens"
+        return "".join(block.get("text", "") for block in value["content"])
+    choice = value["choices"][0]
+    assert choice["finish_reason"] == "length"
+    return choice["text"] if path == COMPLETIONS else choice["message"]["content"] or choice["message"]["reasoning_content"]
+
+
+def text_of(path, answer, is_streamed):
     """The whole text, or None: there was one error, in the dialect's shape."""
     body = answer.body.decode()
     if answer.status != 200:
@@ -113,6 +130,8 @@ def text_of(path, answer):
         value = json.loads(body)
         assert value["error"]["message"] and (path != MESSAGES or value["type"] == "error")
         return None
+    if not is_streamed:
+        return whole_text(path, body)
     if path == MESSAGES:
         events = re.findall(r"^event: (\w+)$", body, flags=re.M)
         if events[-1] == "error":
@@ -130,36 +149,47 @@ def text_of(path, answer):
     return "".join(c.get("text") or c.get("delta", {}).get("content") or c.get("delta", {}).get("reasoning_content") or "" for c in choices)
 
 
-def cut_everywhere(chain, paths, step):
-    proxy, gateway = chain
-    ready = lambda: gateway.ask("/readyz?verbose")[1].count(": routable") == 1
-    number = 0
-    for path in paths:
+def wait_ready(gateway, lane):
+    """The lane's engine takes requests."""
+
+    def ready():
+        time.sleep(0.02)
+        return re.search(rf"\be{lane}\b.*: routable", gateway.ask("/readyz?verbose")[1])
+
+    wait_until(ready, f"engine e{lane} takes requests")
+
+
+def learn(proxy, gateway, lane, path, is_streamed):
+    """The whole text, and how many bytes of the engine's it takes on a connection that is there."""
+    for _ in range(2):
         proxy.arm(None, None)
-        wait_until(ready, "the engine takes requests")
-        ask(gateway, path, True)  # the loop's connection is there
-        proxy.arm(None, None)
-        expected = text_of(path, ask(gateway, path, True))
-        total = proxy.passed
-        assert total > 100
-        outcomes = set()
-        for n in range(0, total + 1, step):
-            proxy.arm(n, KINDS[number % len(KINDS)])
-            number += 1
-            got = text_of(path, ask(gateway, path, True))
-            assert got in (None, expected), (n, got)
-            outcomes.add(got)
-            proxy.arm(None, None)
-            wait_until(ready, "the engine is back")
-        assert None in outcomes
-        wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 0, "nothing in flight")
-    return number
+        wait_ready(gateway, lane)
+        text = text_of(path, ask(gateway, lane, path, is_streamed), is_streamed)
+    assert proxy.passed > 100
+    return text, proxy.passed
 
 
-def test_ss09_ss10_an08_the_connection_breaks_at_many_bytes(chain):
-    cut_everywhere(chain, (CHAT, COMPLETIONS, MESSAGES), 131)
+@pytest.mark.parametrize("step", (31, pytest.param(1, marks=pytest.mark.slow)), ids=("some", "each"))
+@pytest.mark.parametrize("is_streamed", (True, False), ids=("streamed", "whole"))
+@pytest.mark.parametrize("path", (CHAT, COMPLETIONS, MESSAGES), ids=("chat", "completions", "messages"))
+def test_ss09_ss10_an08_the_connection_breaks(chain, path, is_streamed, step):
+    proxies, gateway = chain
+    texts, totals = zip(*(learn(p, gateway, i, path, is_streamed) for i, p in enumerate(proxies)), strict=True)
+    cuts = [(n, kind) for n in range(0, max(totals) + 1, step) for kind in KINDS]
 
+    def lane(i):
+        failed = 0
+        for n, kind in cuts[i::LANES]:
+            proxies[i].arm(n, kind)
+            got = text_of(path, ask(gateway, i, path, is_streamed), is_streamed)
+            assert got in (None, texts[i]), (n, kind, got)
+            failed += got is None
+            proxies[i].arm(None, None)
+            wait_ready(gateway, i)
+        return failed
 
-@pytest.mark.slow
-def test_the_connection_breaks_at_each_byte(chain):
-    print(cut_everywhere(chain, (CHAT, COMPLETIONS, MESSAGES), 1), "cuts")
+    with concurrent.futures.ThreadPoolExecutor(LANES) as pool:
+        failed = sum(pool.map(lane, range(LANES)))
+    print(f"{len(cuts)} cuts, {failed} of them told as an error")
+    assert failed
+    wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 0, "nothing in flight")

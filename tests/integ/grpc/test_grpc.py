@@ -396,7 +396,7 @@ def test_a_message_over_the_limit(make_server, make_probe):
     probe = make_probe(server.address, max_message=100_000)
     probe.start("a", "id=big count=5 size=100001 delay_ms=1000", method="Stream")
     end = probe.end("a")
-    assert end["code"] == "RESOURCE_EXHAUSTED"
+    assert end["code"] == "INTERNAL"
     assert end["message"] == "read message of 100001 bytes: the limit is 100000 bytes"
     server.expect(event="cancelled", id="big", timeout=5)
     probe.start("b", "count=2 size=100000", method="Stream")

@@ -260,7 +260,7 @@ static void what_is_refused(void **state)
 	expect(f, "a|end INTERNAL: read message: it is compressed, and no compression was offered",
 		"rst 1: CANCEL\nrst 3: CANCEL\n");
 	assert_str_lit(kp_buf_str(&f->c[1].log),
-		"end RESOURCE_EXHAUSTED: read message of 100001 bytes: the limit is 100000 bytes");
+		"end INTERNAL: read message of 100001 bytes: the limit is 100000 bytes");
 	/* What still comes for them is dropped, the others go on. */
 	h2_send(&f->p, 1, KP_S("late"));
 	H2_STATUS(&f->p, 3, "0");
@@ -280,7 +280,7 @@ static void too_many_header_bytes(void **state)
 	H2_HEADERS(&f->p, 1, true, "a", value, "b", value, "c", value, "grpc-status", "0");
 	exchange(f);
 	assert_true(kp_str_starts(kp_buf_str(&f->c[0].log),
-		KP_S("end RESOURCE_EXHAUSTED: read headers: more than 65536 bytes")));
+		KP_S("end INTERNAL: read headers: more than 65536 bytes")));
 	H2_HEAD(&f->p, 3);
 	H2_STATUS(&f->p, 3, "0");
 	exchange(f);

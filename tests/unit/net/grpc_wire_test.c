@@ -304,9 +304,9 @@ static void refusals(void **state)
 			"read message: it is compressed, and no compression was offered" },
 		{ { "\2\0\0\0\1x", 6 }, KP_INTERNAL,
 			"read message: its flag byte is invalid, and no compression was offered" },
-		{ { "\0\0\0\0\5", 5 }, KP_RESOURCE_EXHAUSTED,
+		{ { "\0\0\0\0\5", 5 }, KP_INTERNAL,
 			"read message of 5 bytes: the limit is 4 bytes" },
-		{ { "\0\xff\xff\xff\xff", 5 }, KP_RESOURCE_EXHAUSTED,
+		{ { "\0\xff\xff\xff\xff", 5 }, KP_INTERNAL,
 			"read message of 4294967295 bytes: the limit is 4 bytes" },
 	};
 	for (size_t i = 0; i < KP_LEN(cases); i++) {
