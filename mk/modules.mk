@@ -1,6 +1,6 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json jsonschema pki wire net rpc admin core schema kube api inject engine control token template parse image prompt
+MODULES := base obs json jsonschema pki wire net fetch rpc admin core schema kube api inject engine control token template parse image prompt
 
 DEPS_base     :=
 DEPS_obs      := base
@@ -9,11 +9,12 @@ DEPS_jsonschema := json obs base
 DEPS_pki      := base
 DEPS_wire     := base
 DEPS_net      := json obs base
+DEPS_fetch    := net json obs base
 DEPS_rpc      := net json obs base
 DEPS_admin    := net json obs base
 DEPS_core     := json obs base
 DEPS_schema   := core json obs base
-DEPS_kube     := schema core net json obs base
+DEPS_kube     := schema core fetch net json obs base
 DEPS_api      := schema core json obs base
 DEPS_inject   := api schema core json obs base
 DEPS_engine   := schema core net wire json obs base
@@ -23,8 +24,8 @@ DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
 DEPS_image    := schema core json obs base
 DEPS_prompt   := parse template token schema core wire json obs base
-DEPS_operator := control inject api kube schema core admin rpc net wire pki json obs base
-DEPS_sidecar  := jsonschema prompt parse template token control engine api schema core admin rpc net wire pki json obs base
+DEPS_operator := control inject api kube schema core admin rpc fetch net wire pki json obs base
+DEPS_sidecar  := jsonschema prompt parse template token control engine api schema core admin rpc fetch net wire pki json obs base
 DEPS_cli      := prompt parse template token inject api schema core net wire json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
@@ -43,6 +44,7 @@ PKGS_rpc      := grpc gpr
 PKGS_admin    := libwebsockets
 PKGS_token    := zlib libpcre2-8
 PKGS_image    := libjpeg libpng libwebp libwebpdemux
+PKGS_fetch    := libcurl
 PKGS_kube     := libcurl
 PKGS_sidecar  := libcurl
 PKGS_cli      := libcurl

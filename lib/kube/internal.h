@@ -5,20 +5,18 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "fetch/multi.h"
 #include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/credentials.h"
 #include "obs/log.h"
-
-#include <curl/curl.h>
 
 /* One multi handle of libcurl and so one set of connections. A client has one that takes new calls, and for a
    moment some that were given up. */
 struct kp_kube_pool {
 	struct kp_list link;
 	struct kp_kube *k;
-	CURLM *multi;
-	struct kp_timer timer;
+	struct kp_multi multi;
 	struct kp_list calls;
 	int64_t heard_ns; /* a byte came on one of its connections */
 	bool is_retired;

@@ -1,18 +1,10 @@
-/* DESIGN: libcurl's multi interface, its sockets as uv_poll handles and its timer as one of the loop's. libcurl's
+/* DESIGN: libcurl's multi interface on the loop (fetch/multi.h). libcurl's
    callbacks only write down what happened (bytes into the call's buffer, a call into a list), since nothing may be
    done with a handle inside of them; client.c does the rest at the end of the loop's turn.
 
    A call has an easy handle of its own for each try. Connections are the pool's; libcurl takes one again only for
    the same certificate and CA, so renewed credentials make new ones by themselves. */
 #include "kube/internal.h"
-
-#include <uv.h>
-
-struct watch {
-	uv_poll_t poll;
-	struct kp_kube_pool *pool; /* NULL: closing */
-	curl_socket_t fd;
-};
 
 static void heard(struct kp_kube_call *c)
 {
@@ -49,78 +41,9 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-static void on_timer(struct kp_timer *t)
+static void stirred(struct kp_multi *m)
 {
-	struct kp_kube_pool *p = KP_CONTAINER(t, struct kp_kube_pool, timer);
-	int running;
-	curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	kp_kube_settle_soon(p->k);
-}
-
-static int set_timer(CURLM *multi, long ms, void *ctx)
-{
-	struct kp_kube_pool *p = ctx;
-	(void)multi;
-	if (ms < 0) {
-		kp_timer_stop(p->k->loop, &p->timer);
-	} else {
-		kp_timer_start(p->k->loop, &p->timer,
-			kp_loop_now(p->k->loop) + (int64_t)ms * KP_NS_PER_MS, on_timer);
-	}
-	return 0;
-}
-
-static void on_poll(uv_poll_t *handle, int status, int events)
-{
-	struct watch *w = handle->data;
-	struct kp_kube_pool *p = w->pool;
-	int running, flags = status < 0 ? CURL_CSELECT_ERR : 0;
-	flags |= events & UV_READABLE ? CURL_CSELECT_IN : 0;
-	flags |= events & UV_WRITABLE ? CURL_CSELECT_OUT : 0;
-	kp_loop_now(p->k->loop); /* a callback that lib/net did not see */
-	curl_multi_socket_action(p->multi, w->fd, flags, &running);
-	kp_kube_settle_soon(p->k);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-	kp_mem_free(handle->data);
-}
-
-static void unwatch(struct watch *w)
-{
-	uv_poll_stop(&w->poll);
-	w->pool = NULL;
-	uv_close((uv_handle_t *)&w->poll, on_closed);
-}
-
-static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *of_socket)
-{
-	struct kp_kube_pool *p = ctx;
-	struct watch *w = of_socket;
-	(void)easy;
-	if (what == CURL_POLL_REMOVE) {
-		if (w) {
-			curl_multi_assign(p->multi, fd, NULL);
-			unwatch(w);
-		}
-		return 0;
-	}
-	if (!w) {
-		w = kp_new(struct watch);
-		w->pool = p;
-		w->fd = fd;
-		w->poll.data = w;
-		if (uv_poll_init(kp_loop_uv(p->k->loop), &w->poll, fd)) {
-			kp_mem_free(w);
-			return -1;
-		}
-		curl_multi_assign(p->multi, fd, w);
-	}
-	int events = what == CURL_POLL_IN    ? UV_READABLE
-		     : what == CURL_POLL_OUT ? UV_WRITABLE
-					     : UV_READABLE | UV_WRITABLE;
-	return uv_poll_start(&w->poll, events, on_poll) ? -1 : 0;
+	kp_kube_settle_soon(KP_CONTAINER(m, struct kp_kube_pool, multi)->k);
 }
 
 struct kp_kube_pool *kp_kube_pool_create(struct kp_kube *k)
@@ -130,21 +53,14 @@ struct kp_kube_pool *kp_kube_pool_create(struct kp_kube *k)
 	p->heard_ns = kp_loop_now(k->loop);
 	kp_list_init(&p->calls);
 	kp_list_push(&k->pools, &p->link);
-	p->multi = curl_multi_init();
-	KP_BUG_ON(!p->multi);
-	curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, set_socket);
-	curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
-	curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, set_timer);
-	curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
-	curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+	kp_multi_init(&p->multi, k->loop, stirred);
 	return p;
 }
 
 void kp_kube_pool_destroy(struct kp_kube_pool *p)
 {
 	KP_BUG_ON(!kp_list_empty(&p->calls));
-	curl_multi_cleanup(p->multi); /* takes its sockets off the loop */
-	kp_timer_stop(p->k->loop, &p->timer);
+	kp_multi_fini(&p->multi);
 	kp_list_del(&p->link);
 	kp_mem_free(p);
 }
@@ -250,7 +166,7 @@ int kp_kube_transport_begin(struct kp_kube_pool *p, struct kp_kube_call *c, stru
 	set_request(c);
 	c->pool = p;
 	kp_list_push(&p->calls, &c->link);
-	CURLMcode r = curl_multi_add_handle(p->multi, easy);
+	CURLMcode r = curl_multi_add_handle(p->multi.curl, easy);
 	if (r != CURLM_OK) {
 		kp_kube_transport_end(c);
 		return kp_err_set(err, KP_INTERNAL, "%s %s: %s", c->r.method, c->path,
@@ -264,7 +180,7 @@ void kp_kube_transport_end(struct kp_kube_call *c)
 	kp_list_del(&c->link);
 	if (c->easy) {
 		if (c->pool) {
-			curl_multi_remove_handle(c->pool->multi, c->easy);
+			curl_multi_remove_handle(c->pool->multi.curl, c->easy);
 		}
 		curl_easy_cleanup(c->easy);
 		c->easy = NULL;
@@ -276,14 +192,10 @@ void kp_kube_transport_end(struct kp_kube_call *c)
 
 void kp_kube_transport_collect(struct kp_kube_pool *p)
 {
-	int left;
-	for (CURLMsg *m; (m = curl_multi_info_read(p->multi, &left));) {
-		struct kp_kube_call *c = NULL;
-		if (m->msg == CURLMSG_DONE) {
-			curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-			c->result = m->data.result;
-			kp_list_del(&c->link);
-			kp_list_push(&p->k->ended, &c->link);
-		}
+	CURLcode result;
+	for (struct kp_kube_call *c; (c = kp_multi_ended(&p->multi, &result));) {
+		c->result = result;
+		kp_list_del(&c->link);
+		kp_list_push(&p->k->ended, &c->link);
 	}
 }
