@@ -29,9 +29,9 @@ struct kp_operator {
 	struct kp_service *service;
 	struct kp_apply *apply; /* NULL: files */
 	struct kp_kube_recorder *recorder;
-	struct kp_map said; /* "namespace/engine" -> the digest of the status that Events told of */
-	bool is_moved;      /* the world, or who leads, is another than what was applied */
-	bool is_planned;    /* the plan is of the world as it is */
+	struct kp_map said;          /* "namespace/engine" -> publish.c's */
+	bool is_moved;               /* what is to be applied may be another, or who leads is */
+	bool is_planned;             /* the plan is of the world as it is */
 	bool is_intent_planned;      /* the plan is of the intent as it is */
 	struct kp_kube_lease *lease; /* NULL: it leads alone */
 	char identity[320];          /* in the Lease */
@@ -55,8 +55,9 @@ void kp_operator_lead_start(struct kp_operator *o);
 bool kp_operator_leads(const struct kp_operator *o); /* surely, now */
 void kp_operator_epoch_raised(void *ctx, uint64_t epoch);
 
-/* publish.c: the statuses of objects, the readiness gates of pods, and Events, from what people are shown */
-void kp_operator_publish(struct kp_operator *o, const struct kp_status *s);
+/* publish.c: the statuses of objects, the readiness gates of pods, and Events, from what people are shown. Returns when what it put off is
+   due; INT64_MAX: nothing is */
+int64_t kp_operator_publish(struct kp_operator *o, const struct kp_status *s);
 
 /* operator.c: it leads from now on, or does not any more */
 void kp_operator_leader_changed(struct kp_operator *o);

@@ -27,28 +27,38 @@ static const double plan_bounds[] = { 0.0001, 0.001, 0.01, 0.1, 1 };
 
 /* --- showing --- */
 
+static void on_show(struct kp_timer *t);
+
+static void show_at(struct kp_operator *o, int64_t at_ns)
+{
+	at_ns = KP_MAX(at_ns, o->next_show_ns);
+	if (!o->show.heap_index || at_ns < o->show.due_ns) {
+		kp_timer_start(o->loop, &o->show, at_ns, on_show);
+	}
+}
+
 static void on_show(struct kp_timer *t)
 {
 	struct kp_operator *o = KP_CONTAINER(t, struct kp_operator, show);
 	int64_t begin = kp_now_ns();
 	struct kp_status *s = kp_operator_report(o);
-	kp_operator_publish(o, s);
+	int64_t due_ns = kp_operator_publish(o, s);
 	kp_status_listener_publish(o->listener, s);
 	int64_t took = kp_now_ns() - begin;
 	o->next_show_ns = begin + KP_MAX(SHOW_INTERVAL_NS, took * SHOW_PART);
 	o->next_first_ns = begin + KP_MAX(FIRST_INTERVAL_NS, took * PLAN_PART);
 	if (o->https && !kp_https_is_ready(o->https)) { /* nobody tells: look again */
-		kp_timer_start(o->loop, &o->show, o->next_show_ns, on_show);
+		due_ns = o->next_show_ns;
+	}
+	if (due_ns != INT64_MAX) {
+		show_at(o, due_ns);
 	}
 }
 
 static void show(void *ctx)
 {
 	struct kp_operator *o = ctx;
-	if (!o->show.heap_index) {
-		kp_timer_start(
-			o->loop, &o->show, KP_MAX(kp_loop_now(o->loop), o->next_show_ns), on_show);
-	}
+	show_at(o, kp_loop_now(o->loop));
 }
 
 /* What was never said of an object, or not of what it asks for now, is said before anything is made for it: until then it
@@ -140,7 +150,7 @@ static int check(void *ctx, const struct kp_object_set *set, struct kp_problems 
 	return kp_intent_build(set, problems, &o->checked, err);
 }
 
-static void on_moved(void *ctx);
+static void on_moved(void *ctx, bool is_more);
 
 static void on_accepted(void *ctx)
 {
@@ -148,13 +158,14 @@ static void on_accepted(void *ctx)
 	kp_intent_destroy(o->intent);
 	o->intent = kp_steal(o->checked);
 	o->is_intent_planned = false;
-	on_moved(o);
+	on_moved(o, true);
 }
 
-static void on_moved(void *ctx)
+/* What shall be there follows from no pod and no node. */
+static void on_moved(void *ctx, bool is_more)
 {
 	struct kp_operator *o = ctx;
-	o->is_moved = true;
+	o->is_moved |= is_more;
 	o->is_planned = false;
 	replan_at(o, kp_loop_now(o->loop));
 	show(o);
@@ -199,7 +210,7 @@ void kp_operator_leader_changed(struct kp_operator *o)
 	if (o->https) {
 		kp_https_lead(o->https, kp_operator_leads(o));
 	}
-	on_moved(o);
+	on_moved(o, true);
 }
 
 static int start_service(struct kp_operator *o, struct kp_err *err)

@@ -1,5 +1,6 @@
 /* DESIGN: each time something was shown, the status that an object shall have is compared with the one that it has, and only
-   those that differ are handed to apply/. When `status` of a condition changed is kept in the object itself, so times survive
+   those that differ are handed to apply/. One that differs in its count of gateways alone waits: each gateway that comes or goes, also
+   one that another takes the place of, moves the counts of all engines of its namespace. When `status` of a condition changed is kept in the object itself, so times survive
    operators. Of what changed in it Events tell, once. */
 #include "operator/internal.h"
 
@@ -8,6 +9,8 @@
 #include "operator/plan/discover.h"
 
 #include <stdlib.h>
+
+#define COUNTS_NS (3 * KP_NS_PER_S) /* that a status may be behind in its count of gateways */
 
 struct publisher {
 	struct kp_operator *o;
@@ -18,6 +21,7 @@ struct publisher {
 	int64_t now_ns;
 	struct kp_arena *arena;
 	char now[KP_KUBE_TIME_MAX]; /* whole seconds: metav1.Time */
+	int64_t due_ns;             /* when one that waits is to be written; INT64_MAX: none */
 	KP_VEC(struct kp_apply_status)
 	statuses;
 };
@@ -237,42 +241,83 @@ static void tell(const struct publisher *p, const struct kp_world_engine *e, con
 	}
 }
 
-/* Once for each status that is written. */
-static bool is_told(
-	struct kp_operator *o, const struct kp_world_engine *e, const json_t *canonical_)
+/* Of an engine, what the operator remembers. */
+struct said {
+	char digest[KP_DIGEST_MAX]; /* of the status that Events told of */
+	int64_t behind_ns;          /* since when the count of gateways is another; 0: it is not */
+};
+
+static struct said *said_of(struct kp_operator *o, const struct kp_world_engine *e)
 {
-	char digest[KP_DIGEST_MAX], key[700];
+	char key[700];
 	snprintf(key, sizeof(key), "%" KP_FMT "/%" KP_FMT, KP_ARG(e->ns), KP_ARG(e->name));
-	kp_actions_digest(canonical_, digest);
-	char *last = kp_map_get(&o->said, kp_str_c(key));
-	if (last && kp_str_eq(kp_str_c(last), kp_str_c(digest))) {
-		return true;
+	struct said *s = kp_map_get(&o->said, kp_str_c(key));
+	if (!s) {
+		s = kp_new(struct said);
+		kp_map_set(&o->said, kp_str_c(key), s);
 	}
-	kp_mem_free(kp_map_set(&o->said, kp_str_c(key), kp_xstrdup(digest)));
-	return false;
+	return s;
+}
+
+/* Both canonical. */
+static bool differs_in_gateways_alone(const json_t *was, const json_t *is)
+{
+	const json_t *gateways = json_object_get(is, "gateways");
+	json_t *as = json_copy(kp_unconst(was));
+	if (gateways && json_object_get(was, "gateways")) {
+		json_object_set(as, "gateways", kp_unconst(gateways));
+	}
+	bool is_alone = json_equal(as, is);
+	json_decref(as);
+	return is_alone;
+}
+
+static bool may_wait(struct publisher *p, struct said *s, const json_t *was, const json_t *is)
+{
+	if (!differs_in_gateways_alone(was, is)) {
+		return false;
+	}
+	s->behind_ns = s->behind_ns ? s->behind_ns : p->now_ns;
+	int64_t due_ns = s->behind_ns + COUNTS_NS;
+	if (p->now_ns >= due_ns) {
+		return false;
+	}
+	p->due_ns = KP_MIN(p->due_ns, due_ns);
+	return true;
+}
+
+/* Takes the status. */
+static void write_status(struct publisher *p, const struct kp_world_engine *e, struct said *s,
+	const json_t *canonical_, json_t *status)
+{
+	const json_t *before = json_object_get(e->json, "status");
+	struct kp_apply_status one = { .kind = &kp_kind_engine, .ns = e->ns, .name = e->name };
+	kp_actions_digest(canonical_, one.digest);
+	if (!kp_str_eq(kp_str_c(s->digest), kp_str_c(one.digest))) { /* Events tell once */
+		memcpy(s->digest, one.digest, sizeof(s->digest));
+		tell(p, e, status, before);
+	}
+	set_times(p, status, before);
+	one.intent = json_pack("{s:s,s:s,s:{s:o,s:o,s:o},s:o}", "apiVersion", "kelpie.dev/v1alpha1",
+		"kind", "InferenceEngine", "metadata", "name", text(e->name), "namespace",
+		text(e->ns), "uid", text(e->uid), "status", status);
+	KP_BUG_ON(!one.intent);
+	kp_vec_push(&p->statuses, one);
 }
 
 static void publish_engine(struct publisher *p, const struct kp_world_engine *e)
 {
 	const json_t *before = json_object_get(e->json, "status");
+	struct said *s = said_of(p->o, e);
 	json_t *status = status_of(p, e), *was = canonical(before), *is = canonical(status);
-	if (json_equal(was, is)) {
+	bool is_same = json_equal(was, is);
+	if (is_same) {
+		s->behind_ns = 0;
+	}
+	if (is_same || may_wait(p, s, was, is)) {
 		json_decref(status);
 	} else {
-		if (!is_told(p->o, e, is)) {
-			tell(p, e, status, before);
-		}
-		set_times(p, status, before);
-		struct kp_apply_status one = {
-			.kind = &kp_kind_engine, .ns = e->ns, .name = e->name
-		};
-		kp_actions_digest(is, one.digest);
-		one.intent = json_pack("{s:s,s:s,s:{s:o,s:o,s:o},s:o}", "apiVersion",
-			"kelpie.dev/v1alpha1", "kind", "InferenceEngine", "metadata", "name",
-			text(e->name), "namespace", text(e->ns), "uid", text(e->uid), "status",
-			status);
-		KP_BUG_ON(!one.intent);
-		kp_vec_push(&p->statuses, one);
+		write_status(p, e, s, is, status);
 	}
 	json_decref(was);
 	json_decref(is);
@@ -332,12 +377,12 @@ static void publish_gate(struct publisher *p, const struct kp_world_pod *pod)
 
 /* --- all --- */
 
-void kp_operator_publish(struct kp_operator *o, const struct kp_status *s)
+int64_t kp_operator_publish(struct kp_operator *o, const struct kp_status *s)
 {
-	struct publisher p = { .o = o, .shown = s };
+	struct publisher p = { .o = o, .shown = s, .due_ns = INT64_MAX };
 	p.w = o->cluster ? kp_cluster_world(o->cluster) : NULL;
 	if (!p.w || !o->is_planned || !kp_operator_leads(o)) {
-		return;
+		return INT64_MAX;
 	}
 	p.arena = kp_arena_create((size_t)256 << 20);
 	p.now_ns = kp_loop_now(o->loop);
@@ -358,4 +403,5 @@ void kp_operator_publish(struct kp_operator *o, const struct kp_status *s)
 	kp_apply_statuses(o->apply, p.statuses.p, p.statuses.n);
 	kp_vec_fini(&p.statuses);
 	kp_arena_destroy(p.arena);
+	return p.due_ns;
 }

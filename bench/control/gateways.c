@@ -37,6 +37,7 @@ enum {
 };
 #define LEAVE_NS       (300 * KP_NS_PER_MS)
 #define BACKOFF_MIN_NS (100 * KP_NS_PER_MS)
+#define HEALTH_NS      (20 * KP_NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * KP_NS_PER_S)
 
 /* What a program means; counted. */
@@ -76,6 +77,7 @@ struct gateway {
 	bool is_welcome, is_leaving;
 	struct kp_timer again, report;
 	int64_t backoff_ns, report_ns;
+	uint64_t owns; /* what stands for the endpoints that it owns */
 	uint64_t requests;
 	char id[NAME_BYTES], peer[NAME_BYTES], node[NAME_BYTES];
 	uint32_t first; /* of its endpoints, n_own of them */
@@ -300,6 +302,31 @@ static void refuse(struct gateway *g, const struct kp_program_message *m, const 
 			       kp_str_c(err->msg) } });
 }
 
+static uint64_t owned(const struct gateway *g)
+{
+	const struct kp_program *p = g->content->program;
+	uint64_t sum = 0;
+	for (size_t i = 0; i < p->n_engines; i++) {
+		for (size_t k = 0; k < p->engines[i].n_endpoints; k++) {
+			const struct kp_program_endpoint *e = &p->engines[i].endpoints[k];
+			if (e->owner && kp_str_eq(e->owner->id, kp_str_c(g->id))) {
+				sum += 1 + kp_hash(e->address) + kp_hash(e->instance);
+			}
+		}
+	}
+	return sum;
+}
+
+/* As a gateway does: one that owns something else has asked its health a moment later, and says so at once. */
+static void report_soon(struct gateway *g)
+{
+	uint64_t owns = owned(g);
+	if (owns != g->owns && g->is_welcome) {
+		kp_timer_start(loop, &g->report, kp_loop_now(loop) + HEALTH_NS, on_report);
+	}
+	g->owns = owns;
+}
+
 static void take(struct gateway *g, kp_str bytes, const struct step *s)
 {
 	struct kp_offer offer = { .revision = s->revision,
@@ -319,6 +346,7 @@ static void take(struct gateway *g, kp_str bytes, const struct step *s)
 	*(s->is_full ? &counts.full : &counts.delta) += 1;
 	*(s->is_full ? &counts.full_bytes : &counts.delta_bytes) += bytes.n;
 	say(g, &(struct kp_gateway_message){ .type = KP_GATEWAY_ACK, .ack = *r });
+	report_soon(g);
 	look_at_changes(g->space);
 	if (is_recording && g == gateways.p[0]) {
 		struct kp_buf copy;

@@ -16,11 +16,30 @@ static bool is_starting(kp_str reason)
 	       kp_str_eq(reason, KP_S("PodInitializing"));
 }
 
+/* Between two tries kubelets say `ImagePullBackOff` and what the last one failed with: `Back-off pulling image "x": ErrImagePull: WHY`;
+   while they try, `ErrImagePull` and WHY. That is one obstacle and not two in turns: what the try failed with. */
+static void say_the_try(kp_str *reason, kp_str *message)
+{
+	static const kp_str colon = KP_S_INIT(": ");
+	ptrdiff_t at = kp_str_eq(*reason, KP_S("ImagePullBackOff"))
+			       ? kp_str_find(*message, KP_S("\": "))
+			       : -1;
+	kp_str tried = at < 0 ? KP_S("") : kp_str_skip(*message, (size_t)at + 3);
+	ptrdiff_t end = kp_str_find(tried, colon);
+	if (end > 0 && kp_str_find_char(kp_str_sub(tried, 0, (size_t)end), ' ') < 0) {
+		*reason = kp_str_sub(tried, 0, (size_t)end);
+		*message = kp_str_skip(tried, (size_t)end + colon.n);
+	}
+}
+
 static kp_str of_container(const struct kp_world_pod *pod, const json_t *status, struct kp_arena *a)
 {
 	const json_t *waiting = kp_doc_at(status, "state.waiting"),
 		     *ended = kp_doc_at(status, "lastState.terminated");
-	kp_str reason = words(waiting, "reason"), message = words(waiting, "message");
+	kp_str reason = kp_doc_str(waiting, "reason"), message = kp_doc_str(waiting, "message");
+	say_the_try(&reason, &message);
+	reason = kp_str_sub(reason, 0, SAID_MAX);
+	message = kp_str_sub(message, 0, SAID_MAX);
 	if (is_starting(reason)) {
 		return KP_S("");
 	}
@@ -43,7 +62,7 @@ kp_str kp_obstacle_of_pod(const struct kp_world_pod *pod, struct kp_arena *a)
 	static const char *const lists[] = { "status.initContainerStatuses",
 		"status.containerStatuses" };
 	kp_str said = KP_S("");
-	if (pod->is_ending) {
+	if (pod->is_ending || !pod->is_waiting) {
 		return said;
 	}
 	const json_t *c = kp_world_condition(pod->json, KP_S("PodScheduled"), KP_S("False"));

@@ -145,7 +145,7 @@ static bool is_known(const struct planner *p, const struct kp_intent_namespace *
 	for (size_t i = 0; i < ns->program->n_engines; i++) {
 		needs_pods |= ns->program->engines[i].in_pods;
 	}
-	return !needs_pods || !p->world || p->world->has_pods;
+	return !needs_pods || !p->world || kp_world_has_pods(p->world, ns->name);
 }
 
 static int plan_all(struct planner *p, const struct kp_intent *intent, struct kp_err *err)

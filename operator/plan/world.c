@@ -1,218 +1,20 @@
-/* DESIGN: arrays that grow, then sorted once; strings are those of the JSON values, which are kept. */
+/* DESIGN: sorted arrays, one description for all of them. They are filled and sorted once; from then on what comes is put into its
+   place and what goes is taken out of it, so that a change costs a search and a move of memory, whatever the number of pods. Strings
+   are those of the JSON values; each element has a reference to its own. */
 #include "operator/plan/world.h"
 
-#include "base/vec.h"
-
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { GRACE_DEFAULT_S = 30 };
 
-struct kp_world *kp_world_create(struct kp_object_set *set)
-{
-	struct kp_world *w = kp_new(struct kp_world);
-	w->arena = kp_arena_create((size_t)256 << 20);
-	w->set = set;
-	w->kept = json_array();
-	KP_BUG_ON(!w->kept);
-	return w;
-}
+/* --- lists --- */
 
-void kp_world_destroy(struct kp_world *w)
-{
-	if (w) {
-		json_decref(w->kept);
-		kp_mem_free(w->engines);
-		kp_mem_free(w->pools);
-		kp_mem_free(w->pods);
-		kp_mem_free(w->gateways);
-		kp_mem_free(w->owned);
-		kp_mem_free(w->nodes);
-		kp_mem_free(w->workloads);
-		if (w->set) {
-			kp_object_set_fini(w->set);
-			kp_mem_free(w->set);
-		}
-		kp_arena_destroy(w->arena);
-		kp_mem_free(w);
-	}
-}
-
-static void keep(struct kp_world *w, const json_t *v)
-{
-	KP_BUG_ON(json_array_append(w->kept, kp_unconst(v)));
-}
-
-/* One more zeroed element behind the last. */
-static void *add(void **array, size_t *n, size_t size)
-{
-	/* Grown by halves; the capacity follows from the number. */
-	if ((*n & (*n - 1)) == 0) {
-		size_t cap = *n ? 2 * *n : 1;
-		void *to = kp_xcalloc(cap, size);
-		if (*n) {
-			memcpy(to, *array, *n * size);
-		}
-		kp_mem_free(*array);
-		*array = to;
-	}
-	return (char *)*array + (*n)++ * size;
-}
-#define ADD(w, list, n) add((void **)&(w)->list, &(w)->n, sizeof(*(w)->list))
-
-static const json_t *meta(const json_t *v)
-{
-	return json_object_get(v, "metadata");
-}
-
-/* Never p NULL, so that it compares and prints. */
-static kp_str text(const json_t *object, const char *key)
-{
-	kp_str s = kp_doc_str(object, key);
-	return s.p ? s : KP_S("");
-}
-
-static int64_t whole(const json_t *object, const char *key, int64_t without)
-{
-	const json_t *v = json_object_get(object, key);
-	return json_is_integer(v) ? json_integer_value(v) : without;
-}
-
-void kp_world_add_engine(
-	struct kp_world *w, const json_t *v, const struct kp_object *o, kp_str problem)
-{
-	struct kp_world_engine *e = ADD(w, engines, n_engines);
-	const json_t *m = meta(v);
-	struct kp_err err;
-	keep(w, v);
-	*e = (struct kp_world_engine){ .ns = text(m, "namespace"),
-		.name = text(m, "name"),
-		.uid = text(m, "uid"),
-		.generation = whole(m, "generation", 0),
-		.is_ending = json_object_get(m, "deletionTimestamp") != NULL,
-		.json = v,
-		.spec = o ? o->spec.engine : NULL,
-		.problem = KP_S("") };
-	if (problem.n && kp_arena_dup(w->arena, problem, &e->problem, &err)) {
-		e->problem = KP_S("it is left out; there is too much wrong to say what");
-	}
-}
-
-void kp_world_add_pool(struct kp_world *w, const json_t *v, const struct kp_object *o)
-{
-	struct kp_world_pool *p = ADD(w, pools, n_pools);
-	const json_t *m = meta(v);
-	keep(w, v);
-	*p = (struct kp_world_pool){ .ns = text(m, "namespace"),
-		.name = text(m, "name"),
-		.uid = text(m, "uid"),
-		.json = v,
-		.spec = o->spec.pool };
-}
-
-/* --- pods --- */
-
-static const json_t *named(const json_t *list, const char *key, kp_str name)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *v = json_array_get(list, i);
-		if (kp_str_eq(kp_doc_str(v, key), name)) {
-			return v;
-		}
-	}
-	return NULL;
-}
-
-const json_t *kp_world_condition(const json_t *object, kp_str type, kp_str status)
-{
-	const json_t *c = named(kp_doc_at(object, "status.conditions"), "type", type);
-	return kp_str_eq(kp_doc_str(c, "status"), status) ? c : NULL;
-}
-
-static bool is_true(const json_t *object, kp_str condition)
-{
-	return kp_world_condition(object, condition, KP_S("True"));
-}
-
-void kp_world_add_pod(struct kp_world *w, const json_t *v)
-{
-	const json_t *m = meta(v), *labels = json_object_get(m, "labels"),
-		     *spec = json_object_get(v, "spec"), *status = json_object_get(v, "status");
-	kp_str phase = kp_doc_str(status, "phase");
-	kp_str key = text(json_object_get(m, "annotations"), KP_INJECT_KEY);
-	bool is_gateway = json_object_get(labels, KP_INJECT_NODE_LABEL) != NULL;
-	struct kp_world_pod *p = is_gateway ? ADD(w, gateways, n_gateways) : ADD(w, pods, n_pods);
-	keep(w, v);
-	*p = (struct kp_world_pod){ .ns = text(m, "namespace"),
-		.name = text(m, "name"),
-		.uid = text(m, "uid"),
-		.node = text(spec, "nodeName"),
-		.ip = text(status, "podIP"),
-		.engine = text(labels, KP_INJECT_LABEL),
-		.revision = text(labels, KP_LABEL_REVISION),
-		.key = kp_inject_is_key(key) ? key : KP_S(""),
-		.json = v,
-		.labels = labels,
-		.is_ready = is_true(v, KP_S("Ready")),
-		.is_ending = json_object_get(m, "deletionTimestamp") ||
-			     kp_str_eq(phase, KP_S("Failed")) ||
-			     kp_str_eq(phase, KP_S("Succeeded")),
-		.has_gate = named(json_object_get(spec, "readinessGates"), "conditionType",
-				    KP_S(KP_INJECT_GATE)) != NULL,
-		.is_routable = is_true(v, KP_S(KP_INJECT_GATE)),
-		.is_injected = named(json_object_get(spec, "initContainers"), "name",
-				       KP_S(KP_INJECT_CONTAINER)) != NULL,
-		.grace_s = whole(spec, "terminationGracePeriodSeconds", GRACE_DEFAULT_S) };
-}
-
-const json_t *kp_world_container(const struct kp_world_pod *pod, kp_str name)
-{
-	struct kp_err err;
-	const json_t *found = kp_inject_engine_container(pod->json, name, &err);
-	return found || name.n ? found : json_array_get(kp_doc_at(pod->json, "spec.containers"), 0);
-}
-
-uint32_t kp_world_restarts(const struct kp_world_pod *pod, kp_str container)
-{
-	const json_t *list = kp_doc_at(pod->json, "status.containerStatuses");
-	kp_str name = kp_doc_str(kp_world_container(pod, container), "name");
-	int64_t n = whole(named(list, "name", name), "restartCount", 0);
-	return (uint32_t)KP_MIN(KP_MAX(n, INT64_C(0)), (int64_t)UINT32_MAX);
-}
-
-/* --- the rest --- */
-
-void kp_world_add_owned(struct kp_world *w, const char *kind, const json_t *v)
-{
-	struct kp_world_owned *o = ADD(w, owned, n_owned);
-	const json_t *m = meta(v);
-	keep(w, v);
-	*o = (struct kp_world_owned){ .kind = kind,
-		.ns = text(m, "namespace"),
-		.name = text(m, "name"),
-		.uid = text(m, "uid"),
-		.json = v };
-}
-
-void kp_world_add_workload(struct kp_world *w, int kind, const json_t *v)
-{
-	struct kp_world_workload *o = ADD(w, workloads, n_workloads);
-	const json_t *m = meta(v);
-	keep(w, v);
-	*o = (struct kp_world_workload){ .kind = kind,
-		.ns = text(m, "namespace"),
-		.name = text(m, "name"),
-		.engine = text(kp_doc_at(v, "spec.template.metadata.labels"), KP_INJECT_LABEL) };
-}
-
-void kp_world_add_node(struct kp_world *w, const json_t *v)
-{
-	struct kp_world_node *n = ADD(w, nodes, n_nodes);
-	keep(w, v);
-	*n = (struct kp_world_node){ .name = text(meta(v), "name"),
-		.allocatable = kp_doc_at(v, "status.allocatable") };
-}
-
-/* --- order --- */
+struct list {
+	size_t at, n_at;      /* of array and number in the world */
+	size_t size, json_at; /* of an element; of the JSON that it borrows from */
+	int (*compare)(const void *, const void *);
+};
 
 static int order(kp_str a1, kp_str b1, kp_str a2, kp_str b2, kp_str a3, kp_str b3)
 {
@@ -258,22 +60,360 @@ static int by_name(const void *a, const void *b)
 		((const struct kp_world_node *)a)->name, ((const struct kp_world_node *)b)->name);
 }
 
-static void sort(void *p, size_t n, size_t size, int (*compare)(const void *, const void *))
-{
-	if (n) {
-		qsort(p, n, size, compare);
+enum which { ENGINES, POOLS, PODS, GATEWAYS, OWNED, WORKLOADS, NODES, N_LISTS };
+
+#define LIST(array, type, by)                                                           \
+	{                                                                               \
+		offsetof(struct kp_world, array), offsetof(struct kp_world, n_##array), \
+			sizeof(struct type), offsetof(struct type, json), by            \
 	}
+static const struct list lists[N_LISTS] = {
+	[ENGINES] = LIST(engines, kp_world_engine, by_engine),
+	[POOLS] = LIST(pools, kp_world_pool, by_pool),
+	[PODS] = LIST(pods, kp_world_pod, by_pod),
+	[GATEWAYS] = LIST(gateways, kp_world_pod, by_node),
+	[OWNED] = LIST(owned, kp_world_owned, by_owned),
+	[WORKLOADS] = LIST(workloads, kp_world_workload, by_workload),
+	[NODES] = LIST(nodes, kp_world_node, by_name),
+};
+
+struct view {
+	char **p; /* the array */
+	size_t *n;
+};
+static struct view view(struct kp_world *w, const struct list *l)
+{
+	return (struct view){ (char **)((char *)w + l->at), (size_t *)((char *)w + l->n_at) };
+}
+
+static const json_t *json_in(const struct list *l, const char *element)
+{
+	return *(const json_t *const *)(const void *)(element + l->json_at);
+}
+
+/* The first that is not before `one`. */
+static size_t place(struct kp_world *w, const struct list *l, const void *one)
+{
+	struct view v = view(w, l);
+	size_t from = 0, to = *v.n;
+	while (from < to) {
+		size_t mid = from + (to - from) / 2;
+		if (l->compare(*v.p + mid * l->size, one) < 0) {
+			from = mid + 1;
+		} else {
+			to = mid;
+		}
+	}
+	return from;
+}
+
+/* At its place once the world is sorted, else behind the last. */
+static void put(struct kp_world *w, enum which which, const void *one)
+{
+	const struct list *l = &lists[which];
+	struct view v = view(w, l);
+	size_t n = *v.n, at = w->is_sorted ? place(w, l, one) : n;
+	if ((n & (n - 1)) == 0) { /* twice as large; that it is full follows from the number */
+		char *to = kp_xcalloc(n ? 2 * n : 1, l->size);
+		if (n) {
+			memcpy(to, *v.p, n * l->size);
+		}
+		kp_mem_free(*v.p);
+		*v.p = to;
+	}
+	char *here = *v.p + at * l->size;
+	memmove(here + l->size, here, (n - at) * l->size);
+	memcpy(here, one, l->size);
+	json_incref(kp_unconst(json_in(l, here)));
+	++*v.n;
+}
+
+static bool drop(struct kp_world *w, enum which which, const void *one)
+{
+	const struct list *l = &lists[which];
+	struct view v = view(w, l);
+	KP_BUG_ON(!w->is_sorted);
+	size_t at = place(w, l, one);
+	char *here = *v.p + at * l->size;
+	if (at == *v.n || l->compare(here, one) != 0) {
+		return false;
+	}
+	json_decref(kp_unconst(json_in(l, here)));
+	memmove(here, here + l->size, (*v.n - at - 1) * l->size);
+	--*v.n;
+	return true;
 }
 
 void kp_world_sort(struct kp_world *w)
 {
-	sort(w->engines, w->n_engines, sizeof(*w->engines), by_engine);
-	sort(w->pools, w->n_pools, sizeof(*w->pools), by_pool);
-	sort(w->pods, w->n_pods, sizeof(*w->pods), by_pod);
-	sort(w->gateways, w->n_gateways, sizeof(*w->gateways), by_node);
-	sort(w->owned, w->n_owned, sizeof(*w->owned), by_owned);
-	sort(w->workloads, w->n_workloads, sizeof(*w->workloads), by_workload);
-	sort(w->nodes, w->n_nodes, sizeof(*w->nodes), by_name);
+	for (size_t i = 0; i < N_LISTS; i++) {
+		struct view v = view(w, &lists[i]);
+		if (*v.n) {
+			qsort(*v.p, *v.n, lists[i].size, lists[i].compare);
+		}
+	}
+	w->is_sorted = true;
+}
+
+struct kp_world *kp_world_create(struct kp_object_set *set)
+{
+	struct kp_world *w = kp_new(struct kp_world);
+	w->set = set;
+	return w;
+}
+
+void kp_world_destroy(struct kp_world *w)
+{
+	if (!w) {
+		return;
+	}
+	for (size_t i = 0; i < N_LISTS; i++) {
+		struct view v = view(w, &lists[i]);
+		for (size_t k = 0; k < *v.n; k++) {
+			json_decref(kp_unconst(json_in(&lists[i], *v.p + k * lists[i].size)));
+		}
+		kp_mem_free(*v.p);
+	}
+	kp_vec_fini(&w->podless);
+	if (w->set) {
+		kp_object_set_fini(w->set);
+		kp_mem_free(w->set);
+	}
+	kp_mem_free(w);
+}
+
+/* --- our objects --- */
+
+static const json_t *meta(const json_t *v)
+{
+	return json_object_get(v, "metadata");
+}
+
+/* Never p NULL, so that it compares and prints. */
+static kp_str text(const json_t *object, const char *key)
+{
+	kp_str s = kp_doc_str(object, key);
+	return s.p ? s : KP_S("");
+}
+
+static int64_t whole(const json_t *object, const char *key, int64_t without)
+{
+	const json_t *v = json_object_get(object, key);
+	return json_is_integer(v) ? json_integer_value(v) : without;
+}
+
+void kp_world_add_engine(
+	struct kp_world *w, const json_t *v, const struct kp_object *o, kp_str problem)
+{
+	const json_t *m = meta(v);
+	const struct kp_world_engine one = { .ns = text(m, "namespace"),
+		.name = text(m, "name"),
+		.uid = text(m, "uid"),
+		.generation = whole(m, "generation", 0),
+		.is_ending = json_object_get(m, "deletionTimestamp") != NULL,
+		.json = v,
+		.spec = o ? o->spec.engine : NULL,
+		.problem = problem.n ? problem : KP_S("") };
+	put(w, ENGINES, &one);
+}
+
+bool kp_world_drop_engine(struct kp_world *w, const json_t *v)
+{
+	const json_t *m = meta(v);
+	const struct kp_world_engine one = {
+		.ns = text(m, "namespace"), .name = text(m, "name"), .uid = text(m, "uid")
+	};
+	return drop(w, ENGINES, &one);
+}
+
+void kp_world_add_pool(struct kp_world *w, const json_t *v, const struct kp_object *o)
+{
+	const json_t *m = meta(v);
+	const struct kp_world_pool one = { .ns = text(m, "namespace"),
+		.name = text(m, "name"),
+		.uid = text(m, "uid"),
+		.json = v,
+		.spec = o->spec.pool };
+	put(w, POOLS, &one);
+}
+
+bool kp_world_drop_pool(struct kp_world *w, const json_t *v)
+{
+	const json_t *m = meta(v);
+	const struct kp_world_pool one = {
+		.ns = text(m, "namespace"), .name = text(m, "name"), .uid = text(m, "uid")
+	};
+	return drop(w, POOLS, &one);
+}
+
+/* --- pods --- */
+
+static const json_t *named(const json_t *list, const char *key, kp_str name)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *v = json_array_get(list, i);
+		if (kp_str_eq(kp_doc_str(v, key), name)) {
+			return v;
+		}
+	}
+	return NULL;
+}
+
+const json_t *kp_world_condition(const json_t *object, kp_str type, kp_str status)
+{
+	const json_t *c = named(kp_doc_at(object, "status.conditions"), "type", type);
+	return kp_str_eq(kp_doc_str(c, "status"), status) ? c : NULL;
+}
+
+static bool is_true(const json_t *object, kp_str condition)
+{
+	return kp_world_condition(object, condition, KP_S("True"));
+}
+
+static bool is_any_waiting(const json_t *statuses)
+{
+	for (size_t i = 0; i < json_array_size(statuses); i++) {
+		const json_t *state = json_object_get(json_array_get(statuses, i), "state");
+		if (json_object_get(state, "waiting")) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static uint32_t count_restarts(const struct kp_world_pod *pod, kp_str container)
+{
+	const json_t *list = kp_doc_at(pod->json, "status.containerStatuses");
+	kp_str name = kp_doc_str(kp_world_container(pod, container), "name");
+	int64_t n = whole(named(list, "name", name), "restartCount", 0);
+	return (uint32_t)KP_MIN(KP_MAX(n, INT64_C(0)), (int64_t)UINT32_MAX);
+}
+
+bool kp_world_is_gateway(const json_t *pod)
+{
+	return json_object_get(json_object_get(meta(pod), "labels"), KP_INJECT_NODE_LABEL) != NULL;
+}
+
+/* What its place follows from. */
+static struct kp_world_pod place_of_pod(const json_t *v)
+{
+	const json_t *m = meta(v), *labels = json_object_get(m, "labels");
+	return (struct kp_world_pod){ .ns = text(m, "namespace"),
+		.name = text(m, "name"),
+		.node = text(json_object_get(v, "spec"), "nodeName"),
+		.engine = text(labels, KP_INJECT_LABEL),
+		.json = v,
+		.labels = labels };
+}
+
+void kp_world_add_pod(struct kp_world *w, const json_t *v)
+{
+	const json_t *m = meta(v), *spec = json_object_get(v, "spec"),
+		     *status = json_object_get(v, "status");
+	kp_str phase = kp_doc_str(status, "phase");
+	kp_str key = text(json_object_get(m, "annotations"), KP_INJECT_KEY);
+	struct kp_world_pod p = place_of_pod(v);
+	p.uid = text(m, "uid");
+	p.ip = text(status, "podIP");
+	p.revision = text(p.labels, KP_LABEL_REVISION);
+	p.key = kp_inject_is_key(key) ? key : KP_S("");
+	p.is_ready = is_true(v, KP_S("Ready"));
+	p.is_ending = json_object_get(m, "deletionTimestamp") || kp_str_eq(phase, KP_S("Failed")) ||
+		      kp_str_eq(phase, KP_S("Succeeded"));
+	p.has_gate = named(json_object_get(spec, "readinessGates"), "conditionType",
+			     KP_S(KP_INJECT_GATE)) != NULL;
+	p.is_routable = is_true(v, KP_S(KP_INJECT_GATE));
+	p.is_injected = named(json_object_get(spec, "initContainers"), "name",
+				KP_S(KP_INJECT_CONTAINER)) != NULL;
+	p.is_waiting = kp_world_condition(v, KP_S("PodScheduled"), KP_S("False")) ||
+		       is_any_waiting(json_object_get(status, "initContainerStatuses")) ||
+		       is_any_waiting(json_object_get(status, "containerStatuses"));
+	p.grace_s = whole(spec, "terminationGracePeriodSeconds", GRACE_DEFAULT_S);
+	p.restarts = count_restarts(&p, KP_S(""));
+	put(w, kp_world_is_gateway(v) ? GATEWAYS : PODS, &p);
+}
+
+bool kp_world_drop_pod(struct kp_world *w, const json_t *v)
+{
+	const struct kp_world_pod p = place_of_pod(v);
+	return drop(w, kp_world_is_gateway(v) ? GATEWAYS : PODS, &p);
+}
+
+const json_t *kp_world_container(const struct kp_world_pod *pod, kp_str name)
+{
+	struct kp_err err;
+	const json_t *found = kp_inject_engine_container(pod->json, name, &err);
+	return found || name.n ? found : json_array_get(kp_doc_at(pod->json, "spec.containers"), 0);
+}
+
+uint32_t kp_world_restarts(const struct kp_world_pod *pod, kp_str container)
+{
+	return container.n ? count_restarts(pod, container) : pod->restarts;
+}
+
+/* --- the rest --- */
+
+static struct kp_world_owned owned_of(const char *kind, const json_t *v)
+{
+	const json_t *m = meta(v);
+	return (struct kp_world_owned){ .kind = kind,
+		.ns = text(m, "namespace"),
+		.name = text(m, "name"),
+		.uid = text(m, "uid"),
+		.json = v };
+}
+
+void kp_world_add_owned(struct kp_world *w, const char *kind, const json_t *v)
+{
+	const struct kp_world_owned one = owned_of(kind, v);
+	put(w, OWNED, &one);
+}
+
+bool kp_world_drop_owned(struct kp_world *w, const char *kind, const json_t *v)
+{
+	const struct kp_world_owned one = owned_of(kind, v);
+	return drop(w, OWNED, &one);
+}
+
+static struct kp_world_workload workload_of(int kind, const json_t *v)
+{
+	const json_t *m = meta(v);
+	return (struct kp_world_workload){ .kind = kind,
+		.ns = text(m, "namespace"),
+		.name = text(m, "name"),
+		.engine = text(kp_doc_at(v, "spec.template.metadata.labels"), KP_INJECT_LABEL),
+		.json = v };
+}
+
+void kp_world_add_workload(struct kp_world *w, int kind, const json_t *v)
+{
+	const struct kp_world_workload one = workload_of(kind, v);
+	put(w, WORKLOADS, &one);
+}
+
+bool kp_world_drop_workload(struct kp_world *w, int kind, const json_t *v)
+{
+	const struct kp_world_workload one = workload_of(kind, v);
+	return drop(w, WORKLOADS, &one);
+}
+
+static struct kp_world_node node_of(const json_t *v)
+{
+	return (struct kp_world_node){ .name = text(meta(v), "name"),
+		.allocatable = kp_doc_at(v, "status.allocatable"),
+		.json = v };
+}
+
+void kp_world_add_node(struct kp_world *w, const json_t *v)
+{
+	const struct kp_world_node one = node_of(v);
+	put(w, NODES, &one);
+}
+
+bool kp_world_drop_node(struct kp_world *w, const json_t *v)
+{
+	const struct kp_world_node one = node_of(v);
+	return drop(w, NODES, &one);
 }
 
 /* --- look-ups --- */
@@ -375,6 +515,16 @@ const struct kp_world_pod *kp_world_node_gateway(const struct kp_world *w, kp_st
 		}
 	}
 	return NULL;
+}
+
+bool kp_world_has_pods(const struct kp_world *w, kp_str ns)
+{
+	for (size_t i = 0; i < w->podless.n; i++) {
+		if (!w->podless.p[i].n || kp_str_eq(w->podless.p[i], ns)) {
+			return false;
+		}
+	}
+	return true;
 }
 
 bool kp_world_selects(const struct kp_inference_pool_selector *s, const json_t *labels)

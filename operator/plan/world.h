@@ -1,10 +1,11 @@
 /* What a cluster has, at one moment: our objects, the pods of engines and of node gateways, what we own, nodes. Made
-   from the JSON of the API server, of which it keeps references; immutable. Whatever order things came in, the same
-   things make the same world. */
+   from the JSON of the API server, of which it keeps references. Whatever order things came in and went, the same
+   things are the same world; who reads it may not keep anything of it beyond the turn of the loop. */
 #ifndef OPERATOR_PLAN_WORLD_H
 #define OPERATOR_PLAN_WORLD_H
 
 #include "api/manifest.h"
+#include "base/vec.h"
 #include "inject/inject.h"
 #include "json/jansson.h"
 #include "operator/plan/kinds.h"
@@ -23,7 +24,9 @@ struct kp_world_pod {
 	bool has_gate;            /* its readiness waits for KP_INJECT_GATE */
 	bool is_routable;         /* that condition is True */
 	bool is_injected;         /* it has a gateway of its own */
+	bool is_waiting;          /* no node is found for it, or a container of it is not started */
 	int64_t grace_s;          /* terminationGracePeriodSeconds */
+	uint32_t restarts;        /* of the engine's container, where nobody says which it is */
 };
 struct kp_world_engine {
 	kp_str ns, name, uid;
@@ -49,16 +52,16 @@ struct kp_world_workload {
 	int kind; /* of kp_workload_kinds */
 	kp_str ns, name;
 	kp_str engine; /* of its pod template's labels, "" */
+	const json_t *json;
 };
 struct kp_world_node {
 	kp_str name;
-	const json_t *allocatable;
+	const json_t *allocatable, *json;
 };
 
 struct kp_world {
-	struct kp_arena *arena;
-	struct kp_object_set *set;       /* what the specs lie in */
-	json_t *kept;                    /* an array: references */
+	struct kp_object_set *set; /* what the specs lie in */
+	bool is_sorted;
 	struct kp_world_engine *engines; /* by namespace, name */
 	size_t n_engines;
 	struct kp_world_pool *pools; /* by namespace, name */
@@ -75,12 +78,16 @@ struct kp_world {
 	size_t n_workloads;
 	bool has_workloads[KP_WORKLOAD_KINDS]; /* those of that kind are known */
 	bool has_nodes;                        /* nodes may be read */
-	bool has_pods; /* those of all namespaces are known; false: nothing follows from there being none */
+	/* Namespaces whose pods are not known, "": none is; so nothing follows from there being none. Borrowed. */
+	KP_VEC(kp_str)
+	podless;
 };
 
-/* Filled in by kp_world_add in any order, then kp_world_sort once. `set` becomes the world's. */
+/* Filled in by kp_world_add_* in any order, then kp_world_sort once; from then on kp_world_add_* and kp_world_drop_* change it. `set`
+   becomes the world's. */
 struct kp_world *kp_world_create(struct kp_object_set *set);
 void kp_world_destroy(struct kp_world *w); /* NULL is fine */
+/* problem: borrowed as long as the engine is in the world. */
 void kp_world_add_engine(
 	struct kp_world *w, const json_t *v, const struct kp_object *o, kp_str problem);
 void kp_world_add_pool(struct kp_world *w, const json_t *v, const struct kp_object *o);
@@ -89,7 +96,16 @@ void kp_world_add_owned(struct kp_world *w, const char *kind, const json_t *v);
 void kp_world_add_workload(struct kp_world *w, int kind, const json_t *v);
 void kp_world_add_node(struct kp_world *w, const json_t *v);
 void kp_world_sort(struct kp_world *w);
+/* v: as it was when it was added, or the same but for what its place does not follow from. False: it is not there. */
+bool kp_world_drop_engine(struct kp_world *w, const json_t *v);
+bool kp_world_drop_pool(struct kp_world *w, const json_t *v);
+bool kp_world_drop_pod(struct kp_world *w, const json_t *v);
+bool kp_world_drop_owned(struct kp_world *w, const char *kind, const json_t *v);
+bool kp_world_drop_workload(struct kp_world *w, int kind, const json_t *v);
+bool kp_world_drop_node(struct kp_world *w, const json_t *v);
 
+bool kp_world_is_gateway(const json_t *pod);                 /* of a node, by its labels */
+bool kp_world_has_pods(const struct kp_world *w, kp_str ns); /* they are known */
 /* NULL: not there. */
 const struct kp_world_engine *kp_world_engine(const struct kp_world *w, kp_str ns, kp_str name);
 const struct kp_world_pool *kp_world_pool(const struct kp_world *w, kp_str ns, kp_str name);

@@ -1,6 +1,7 @@
 /* DESIGN: a store for each kind and namespace. When one of our objects changes, a moment later all of them are read and
    checked anew, as files are; that costs what reading as many manifests costs, and there is one way from objects to
-   programs. When anything else changes, the world is put together anew from what the stores have. */
+   programs. When anything else changes, a moment later that is put into the world, or taken out of it; where it is much at once (a list
+   that came, a server that was away), the world is put together anew from what the stores have. */
 #include "operator/source/cluster.h"
 
 #include "base/clock.h"
@@ -15,7 +16,10 @@
 #include <stdlib.h>
 
 #define GATHER_NS (50 * KP_NS_PER_MS)
-enum { ERRORS_TEXT_MAX = 1 << 18 };
+enum {
+	ERRORS_TEXT_MAX = 1 << 18,
+	CHANGES_MAX = 256, /* each moves half of a list; beyond, all is sorted once */
+};
 
 #define OURS KP_LABEL_MANAGED "=" KP_MANAGED_BY
 
@@ -49,6 +53,11 @@ struct source {
 	const char *ns; /* "": all */
 	struct kp_kube_store *store;
 };
+/* Of an object; each side may be NULL. References. */
+struct change {
+	const struct source *s;
+	json_t *before, *now;
+};
 struct kp_cluster {
 	struct kp_loop *loop;
 	struct kp_cluster_opts opts;
@@ -58,6 +67,9 @@ struct kp_cluster {
 	size_t n_sources;
 	bool has_workloads[KP_WORKLOAD_KINDS]; /* are watched */
 	bool is_stale; /* our objects are to be read anew, not only the world */
+	bool is_anew;  /* the world is to be made of all that the stores have */
+	KP_VEC(struct change)
+	changes; /* else: what it lacks, in the order of their coming */
 	struct kp_timer gather;
 	struct kp_objects objects; /* as read last */
 	struct kp_object_set *set; /* accepted last; the world has it once there is one */
@@ -175,26 +187,83 @@ static int workload_of(const struct source *s)
 	return -1;
 }
 
-static void add_source(struct kp_cluster *c, struct kp_world *w, const struct source *s)
+/* A pod with both labels is a node's gateway, and is taken from that store alone. */
+static bool is_others(const struct source *s, const json_t *v)
 {
-	const json_t *v;
+	return s->what->kind == &kp_kind_pod &&
+	       kp_world_is_gateway(v) !=
+		       kp_str_eq(kp_str_c(s->what->labels), KP_S(KP_INJECT_NODE_LABEL));
+}
+
+static void add(struct kp_cluster *c, struct kp_world *w, const struct source *s, const json_t *v)
+{
 	int kind = workload_of(s);
-	for (size_t at = 0; (v = kp_kube_store_next(s->store, &at));) {
-		if (s->what->type != KP_KIND_NONE) {
-			add_ours(c, w, s->what->type, v);
-		} else if (s->what->kind == &kp_kind_pod) {
-			kp_world_add_pod(w, v);
-		} else if (s->what->kind == &kp_kind_node) {
-			kp_world_add_node(w, v);
-		} else if (kind >= 0) {
-			kp_world_add_workload(w, kind, v);
-		} else {
-			kp_world_add_owned(w, s->what->kind->kind, v);
-		}
+	if (is_others(s, v)) {
+		return;
+	}
+	if (s->what->type != KP_KIND_NONE) {
+		add_ours(c, w, s->what->type, v);
+	} else if (s->what->kind == &kp_kind_pod) {
+		kp_world_add_pod(w, v);
+	} else if (s->what->kind == &kp_kind_node) {
+		kp_world_add_node(w, v);
+	} else if (kind >= 0) {
+		kp_world_add_workload(w, kind, v);
+	} else {
+		kp_world_add_owned(w, s->what->kind->kind, v);
+	}
+}
+
+static void drop(struct kp_world *w, const struct source *s, const json_t *v)
+{
+	int kind = workload_of(s);
+	if (is_others(s, v)) {
+		return;
+	}
+	if (s->what->type == KP_KIND_INFERENCE_ENGINE) {
+		(void)kp_world_drop_engine(w, v);
+	} else if (s->what->type == KP_KIND_INFERENCE_POOL) {
+		(void)kp_world_drop_pool(w, v); /* one that makes no sense is not there */
+	} else if (s->what->kind == &kp_kind_pod) {
+		(void)kp_world_drop_pod(w, v);
+	} else if (s->what->kind == &kp_kind_node) {
+		(void)kp_world_drop_node(w, v);
+	} else if (kind >= 0) {
+		(void)kp_world_drop_workload(w, kind, v);
+	} else {
+		(void)kp_world_drop_owned(w, s->what->kind->kind, v);
 	}
 }
 
 static void watch_workloads(struct kp_cluster *c);
+
+static void set_known(const struct kp_cluster *c, struct kp_world *w)
+{
+	w->has_nodes = c->opts.names->n == 0;
+	w->podless.n = 0;
+	memcpy(w->has_workloads, c->has_workloads, sizeof(w->has_workloads));
+	for (size_t i = 0; i < c->n_sources; i++) {
+		const struct source *s = &c->sources[i];
+		bool is_known = kp_kube_store_state(s->store)->is_synced;
+		int kind = workload_of(s);
+		if (s->what->kind == &kp_kind_pod && !is_known) {
+			kp_vec_push(&w->podless, kp_str_c(s->ns));
+		}
+		w->has_nodes &= is_known || s->what->kind != &kp_kind_node;
+		if (kind >= 0) {
+			w->has_workloads[kind] &= is_known;
+		}
+	}
+}
+
+static void forget_changes(struct kp_cluster *c)
+{
+	for (size_t i = 0; i < c->changes.n; i++) {
+		json_decref(c->changes.p[i].before);
+		json_decref(c->changes.p[i].now);
+	}
+	c->changes.n = 0;
+}
 
 /* The specs lie in the set that was accepted last, which goes on from world to world. */
 static void make_world(struct kp_cluster *c)
@@ -205,24 +274,40 @@ static void make_world(struct kp_cluster *c)
 		set = kp_steal(c->world->set);
 	}
 	struct kp_world *w = kp_world_create(set);
-	w->has_pods = w->has_nodes = true;
-	memcpy(w->has_workloads, c->has_workloads, sizeof(w->has_workloads));
 	for (size_t i = 0; i < c->n_sources; i++) {
 		const struct source *s = &c->sources[i];
-		bool is_known = kp_kube_store_state(s->store)->is_synced;
-		w->has_pods &= is_known || s->what->kind != &kp_kind_pod;
-		w->has_nodes &= is_known || s->what->kind != &kp_kind_node;
-		int kind = workload_of(s);
-		if (kind >= 0) {
-			w->has_workloads[kind] &= is_known;
+		const json_t *v;
+		for (size_t at = 0; (v = kp_kube_store_next(s->store, &at));) {
+			add(c, w, s, v);
 		}
-		add_source(c, w, s);
 	}
-	w->has_nodes &= c->opts.names->n == 0;
 	kp_world_sort(w);
+	set_known(c, w);
 	kp_world_destroy(c->world);
 	c->world = w;
+	c->is_anew = false;
+	forget_changes(c);
 	watch_workloads(c);
+}
+
+/* Returns whether anything but pods and nodes is another. */
+static bool change_world(struct kp_cluster *c)
+{
+	bool is_more = false;
+	for (size_t i = 0; i < c->changes.n; i++) {
+		const struct change *one = &c->changes.p[i];
+		if (one->before) {
+			drop(c->world, one->s, one->before);
+		}
+		if (one->now) {
+			add(c, c->world, one->s, one->now);
+		}
+		is_more |=
+			one->s->what->kind != &kp_kind_pod && one->s->what->kind != &kp_kind_node;
+	}
+	forget_changes(c);
+	set_known(c, c->world);
+	return is_more;
 }
 
 /* --- when something changed --- */
@@ -237,9 +322,11 @@ static void on_gather(struct kp_timer *t)
 	if (c->set && was_stale) {
 		make_world(c);
 		c->opts.accepted(c->opts.ctx);
-	} else if (c->world) {
+	} else if (c->world && (was_stale || c->is_anew)) {
 		make_world(c);
-		c->opts.moved(c->opts.ctx);
+		c->opts.moved(c->opts.ctx, true);
+	} else if (c->world) {
+		c->opts.moved(c->opts.ctx, change_world(c));
 	}
 	list_problems(c);
 }
@@ -263,6 +350,21 @@ static void gather_soon(struct kp_cluster *c)
 	}
 }
 
+/* Until there is a world nothing is lacking. */
+static void note(struct source *s, const json_t *before, const json_t *now)
+{
+	struct kp_cluster *c = s->c;
+	c->is_anew |= c->is_stale || c->changes.n == CHANGES_MAX;
+	if (c->is_anew) {
+		forget_changes(c);
+	} else if (c->world) {
+		const struct change one = { .s = s,
+			.before = json_incref(kp_unconst(before)),
+			.now = json_incref(kp_unconst(now)) };
+		kp_vec_push(&c->changes, one);
+	}
+}
+
 static void on_changed(void *ctx, const json_t *before, const json_t *now)
 {
 	struct source *s = ctx;
@@ -273,8 +375,9 @@ static void on_changed(void *ctx, const json_t *before, const json_t *now)
 	} else if (is_ours) {
 		s->c->is_stale = true;
 	} else if (before && now && kp_trim_same(before, now)) {
-		return;
+		return; /* the world keeps the one of before, which is as good */
 	}
+	note(s, before, now);
 	gather_soon(s->c);
 }
 
@@ -314,6 +417,17 @@ static void start_source(struct kp_cluster *c, const struct watched *what, const
 	s->store = kp_kube_store_create(c->kube, &opts);
 }
 
+/* Twice; each object is to come from one store. */
+static bool is_named(const struct kp_cluster *c, size_t at)
+{
+	for (size_t i = 0; i < at; i++) {
+		if (kp_str_eq(kp_str_c(c->opts.names->p[i]), kp_str_c(c->opts.names->p[at]))) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* A kind that was named once is watched until the operator ends. */
 static void watch_workloads(struct kp_cluster *c)
 {
@@ -325,8 +439,10 @@ static void watch_workloads(struct kp_cluster *c)
 		}
 		c->has_workloads[kind] = true;
 		for (size_t k = 0; k < KP_MAX(c->opts.names->n, (size_t)1); k++) {
-			start_source(
-				c, &workloads[kind], c->opts.names->n ? c->opts.names->p[k] : "");
+			if (!is_named(c, k)) {
+				start_source(c, &workloads[kind],
+					c->opts.names->n ? c->opts.names->p[k] : "");
+			}
 		}
 	}
 }
@@ -337,7 +453,7 @@ static void start(struct kp_cluster *c)
 	c->sources = kp_xcalloc(n * (KP_LEN(watched) + KP_LEN(workloads)), sizeof(*c->sources));
 	for (size_t i = 0; i < n; i++) {
 		const char *ns = c->opts.names->n ? c->opts.names->p[i] : "";
-		for (size_t k = 0; k < KP_LEN(watched); k++) {
+		for (size_t k = 0; k < KP_LEN(watched) && !is_named(c, i); k++) {
 			/* What has no namespace is for those who may see all of them. */
 			if (!watched[k].kind->is_cluster || !ns[0]) {
 				start_source(c, &watched[k], ns);
@@ -394,6 +510,8 @@ void kp_cluster_destroy(struct kp_cluster *c)
 	}
 	kp_kube_destroy(c->kube);
 	kp_kube_config_destroy(c->config);
+	forget_changes(c);
+	kp_vec_fini(&c->changes);
 	kp_mem_free(c->sources);
 	kp_world_destroy(c->world);
 	kp_objects_fini(&c->objects);

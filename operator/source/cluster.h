@@ -24,8 +24,8 @@ struct kp_cluster_opts {
 	kp_objects_check *check;
 	/* The set that was checked last is accepted. */
 	void (*accepted)(void *ctx);
-	/* The world is another, the set is as it was. */
-	void (*moved)(void *ctx);
+	/* The world is another, the set is as it was. is_more: not only in its pods and nodes. */
+	void (*moved)(void *ctx, bool is_more);
 	/* Something else is known: see kp_cluster_problems. */
 	void (*shown)(void *ctx);
 	void *ctx;

@@ -46,6 +46,20 @@ static void add(struct kp_world *w, const struct kp_objects *objects, json_t *v)
 	}
 }
 
+/* What is taken out and put in again. */
+static void change(struct kp_world *w, const json_t *list)
+{
+	size_t n = w->n_pods + w->n_gateways;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *v = json_array_get(list, i);
+		if (json_is_object(v) && kp_world_drop_pod(w, v)) {
+			KP_BUG_ON(w->n_pods + w->n_gateways != n - 1);
+			kp_world_add_pod(w, v);
+		}
+	}
+	KP_BUG_ON(w->n_pods + w->n_gateways != n);
+}
+
 static void follow(const struct kp_world *w)
 {
 	const struct kp_inject_settings settings = kp_inject_defaults();
@@ -93,13 +107,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (kp_objects_read(in, n, check, &intent, &objects, &err) == 0) {
 		struct kp_world *w = kp_world_create(kp_steal(objects.set));
-		w->has_pods = w->has_nodes = true;
+		w->has_nodes = true;
 		for (size_t i = 0; i < json_array_size(list); i++) {
 			if (json_is_object(json_array_get(list, i))) {
 				add(w, &objects, json_array_get(list, i));
 			}
 		}
 		kp_world_sort(w);
+		follow(w);
+		change(w, list);
 		follow(w);
 		kp_world_destroy(w);
 	}

@@ -1,5 +1,5 @@
-/* Histories of a cluster: whatever order the events of different objects come in, and in whatever order stores list what they have, the
-   end is the same programs, the same actions and the same conditions; and planning twice gives the same. */
+/* Histories of a cluster: whatever order the events of different objects come in, in whatever order stores list what they have, and
+   whether the world is made of all of it at once or changed step by step, the end is the same programs, the same actions and the same conditions; and planning twice gives the same. */
 #include "inject/inject.h"
 #include "operator/plan/actions.h"
 #include "operator/plan/engine.h"
@@ -164,6 +164,7 @@ enum { STATEFUL_SET = 1 }; /* of kp_workload_kinds */
 
 struct checked {
 	struct kp_intent *intent;
+	struct kp_objects objects;
 };
 
 static int check(void *ctx, const struct kp_object_set *set, struct kp_problems *problems,
@@ -175,10 +176,9 @@ static int check(void *ctx, const struct kp_object_set *set, struct kp_problems 
 	return kp_intent_build(set, problems, &c->intent, err);
 }
 
-static struct kp_world *world_of(const struct cluster *c, struct checked *checked)
+static void read_ours(const struct cluster *c, struct checked *checked)
 {
 	struct kp_objects_input in[MAX];
-	struct kp_objects objects;
 	struct kp_err err = KP_ERR_INIT;
 	size_t n = 0;
 	for (size_t i = 0; i < c->n; i++) {
@@ -191,38 +191,94 @@ static struct kp_world *world_of(const struct cluster *c, struct checked *checke
 			in[n++] = (struct kp_objects_input){ k, c->objects[i] };
 		}
 	}
-	int r = kp_objects_read(in, n, check, checked, &objects, &err);
+	int r = kp_objects_read(in, n, check, checked, &checked->objects, &err);
 	assert_string_equal(err.msg, "");
 	assert_int_equal(r, 0);
-	struct kp_world *w = kp_world_create(kp_steal(objects.set));
-	w->has_pods = w->has_nodes = w->has_workloads[STATEFUL_SET] = true;
+}
+
+static void add(struct kp_world *w, const struct checked *checked, const json_t *v)
+{
+	kp_str kind = kp_doc_str(v, "kind"), name = name_of(v), ns = KP_S("default");
+	if (kp_str_eq(kind, KP_S("InferencePool"))) {
+		kp_world_add_pool(
+			w, v, kp_object_set_find(w->set, KP_KIND_INFERENCE_POOL, ns, name));
+	} else if (kp_str_eq(kind, KP_S("InferenceEngine"))) {
+		kp_world_add_engine(w, v,
+			kp_object_set_find(w->set, KP_KIND_INFERENCE_ENGINE, ns, name),
+			kp_objects_problem(&checked->objects, KP_KIND_INFERENCE_ENGINE, ns, name));
+	} else if (kp_str_eq(kind, KP_S("Pod"))) {
+		kp_world_add_pod(w, v);
+	} else if (kp_str_eq(kind, KP_S("Node"))) {
+		kp_world_add_node(w, v);
+	} else if (kp_str_eq(kind, KP_S("StatefulSet"))) {
+		kp_world_add_workload(w, STATEFUL_SET, v);
+	} else {
+		bool is_set = kp_str_eq(kind, KP_S("DaemonSet"));
+		kp_world_add_owned(w, is_set ? "DaemonSet" : "Deployment", v);
+	}
+}
+
+static bool drop(struct kp_world *w, const json_t *v)
+{
+	kp_str kind = kp_doc_str(v, "kind");
+	return kp_str_eq(kind, KP_S("InferencePool"))     ? kp_world_drop_pool(w, v)
+	       : kp_str_eq(kind, KP_S("InferenceEngine")) ? kp_world_drop_engine(w, v)
+	       : kp_str_eq(kind, KP_S("Pod"))             ? kp_world_drop_pod(w, v)
+	       : kp_str_eq(kind, KP_S("Node"))            ? kp_world_drop_node(w, v)
+	       : kp_str_eq(kind, KP_S("StatefulSet"))
+		       ? kp_world_drop_workload(w, STATEFUL_SET, v)
+		       : kp_world_drop_owned(w,
+				 kp_str_eq(kind, KP_S("DaemonSet")) ? "DaemonSet" : "Deployment",
+				 v);
+}
+
+/* As it was at some time in the history. */
+static json_t *as_it_was(const json_t *v, struct kp_rng *r)
+{
+	for (;;) {
+		json_t *was = json_loads(history[kp_rng_below(r, KP_LEN(history))], 0, NULL);
+		if (kp_str_eq(name_of(was), name_of(v)) && !json_object_get(was, "gone") &&
+			kp_str_eq(kp_doc_str(was, "kind"), kp_doc_str(v, "kind"))) {
+			return was;
+		}
+		json_decref(was);
+	}
+}
+
+/* r: NULL, it is made of everything at once; else part of it comes later, one by one, and first as it was before. */
+static struct kp_world *world_of(const struct cluster *c, struct checked *checked, struct kp_rng *r)
+{
+	json_t *old[MAX] = { NULL };
+	bool is_late[MAX] = { false };
+	read_ours(c, checked);
+	struct kp_world *w = kp_world_create(kp_steal(checked->objects.set));
+	w->has_nodes = w->has_workloads[STATEFUL_SET] = true;
 	for (size_t i = 0; i < c->n; i++) {
-		const json_t *v = c->objects[i];
-		kp_str kind = kp_doc_str(v, "kind"), name = name_of(v);
-		if (kp_str_eq(kind, KP_S("InferencePool"))) {
-			kp_world_add_pool(w, v,
-				kp_object_set_find(
-					w->set, KP_KIND_INFERENCE_POOL, KP_S("default"), name));
-		} else if (kp_str_eq(kind, KP_S("InferenceEngine"))) {
-			kp_world_add_engine(w, v,
-				kp_object_set_find(
-					w->set, KP_KIND_INFERENCE_ENGINE, KP_S("default"), name),
-				kp_objects_problem(
-					&objects, KP_KIND_INFERENCE_ENGINE, KP_S("default"), name));
-		} else if (kp_str_eq(kind, KP_S("Pod"))) {
-			kp_world_add_pod(w, v);
-		} else if (kp_str_eq(kind, KP_S("Node"))) {
-			kp_world_add_node(w, v);
-		} else if (kp_str_eq(kind, KP_S("StatefulSet"))) {
-			kp_world_add_workload(w, STATEFUL_SET, v);
-		} else {
-			kp_world_add_owned(w,
-				kp_str_eq(kind, KP_S("DaemonSet")) ? "DaemonSet" : "Deployment", v);
+		is_late[i] = r && kp_rng_below(r, 2);
+		old[i] = r && kp_rng_below(r, 2) ? as_it_was(c->objects[i], r) : NULL;
+		if (!is_late[i]) {
+			add(w, checked, old[i] ? old[i] : c->objects[i]);
 		}
 	}
-	kp_objects_fini(&objects);
 	kp_world_sort(w);
+	for (size_t i = 0; i < c->n; i++) {
+		if (is_late[i]) {
+			assert_false(drop(w, c->objects[i]));
+			add(w, checked, old[i] ? old[i] : c->objects[i]);
+		}
+		if (old[i]) {
+			assert_true(drop(w, old[i]));
+			add(w, checked, c->objects[i]);
+		}
+		json_decref(old[i]);
+	}
 	return w;
+}
+
+static void fini_checked(struct checked *c)
+{
+	kp_objects_fini(&c->objects);
+	kp_intent_destroy(c->intent);
 }
 
 /* A plan that follows another one is the plan that would have been made without it, and makes nothing anew when nothing is new. */
@@ -256,13 +312,13 @@ static const struct kp_plan_gateway gateways[] = {
 };
 
 /* Everything that follows, as text. */
-static void write_outcome(const struct cluster *c, struct kp_buf *out)
+static void write_outcome(const struct cluster *c, struct kp_rng *r, struct kp_buf *out)
 {
-	struct checked checked = { NULL };
+	struct checked checked = { 0 };
 	struct kp_plan *plan;
 	char hex[KP_HASH_TEXT_MAX];
 	const struct kp_inject_settings settings = kp_inject_defaults();
-	struct kp_world *w = world_of(c, &checked);
+	struct kp_world *w = world_of(c, &checked, r);
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
 	plan = plan_by_steps(checked.intent, w, gateways);
 	for (size_t i = 0; i < plan->n; i++) {
@@ -309,7 +365,7 @@ static void write_outcome(const struct cluster *c, struct kp_buf *out)
 	kp_actions_destroy(actions);
 	kp_plan_destroy(plan);
 	kp_world_destroy(w);
-	kp_intent_destroy(checked.intent);
+	fini_checked(&checked);
 }
 
 static void fini(struct cluster *c)
@@ -339,15 +395,15 @@ static void test_every_order_ends_the_same(void **state)
 	for (size_t i = 0; i < KP_LEN(history); i++) {
 		take(&first, history[i]);
 	}
-	write_outcome(&first, &wanted);
-	write_outcome(&first, &again);
+	write_outcome(&first, NULL, &wanted);
+	write_outcome(&first, NULL, &again);
 	assert_str(kp_buf_str(&wanted), kp_buf_str(&again)); /* planning twice */
 	fini(&first);
 	for (int i = 0; i < ROUNDS; i++) {
 		struct cluster c = { .n = 0 };
 		play(&c, &r);
 		kp_buf_reset(&again);
-		write_outcome(&c, &again);
+		write_outcome(&c, i % 2 ? &r : NULL, &again);
 		assert_str(kp_buf_str(&again), kp_buf_str(&wanted));
 		fini(&c);
 	}
@@ -375,13 +431,13 @@ static void test_every_order_ends_the_same(void **state)
 
 static struct kp_plan *plan_of(const struct cluster *c, struct kp_plan *before)
 {
-	struct checked checked = { NULL };
+	struct checked checked = { 0 };
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_plan *plan = NULL;
-	struct kp_world *w = world_of(c, &checked);
+	struct kp_world *w = world_of(c, &checked, NULL);
 	assert_int_equal(kp_plan_make(checked.intent, w, gateways, 2, 0, before, &plan, &err), 0);
 	kp_world_destroy(w);
-	kp_intent_destroy(checked.intent);
+	fini_checked(&checked);
 	return plan;
 }
 
@@ -445,7 +501,7 @@ static void test_links(void **state)
 		if (i < KP_LEN(cases)) {
 			take(&c, cases[i].change);
 		}
-		write_outcome(&c, &out);
+		write_outcome(&c, NULL, &out);
 		for (size_t k = 0; k < KP_LEN(cases); k++) {
 			bool is_there = kp_str_has(kp_buf_str(&out), kp_str_c(cases[k].says));
 			if (is_there != (k == i)) {

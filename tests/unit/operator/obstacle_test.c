@@ -24,11 +24,12 @@ static void assert_pod(const char *text, const char *expected)
 	struct kp_world *w = kp_world_create(NULL);
 	json_t *v = object(text, kp_trim_pod);
 	size_t n;
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
 	kp_world_add_pod(w, v);
 	kp_world_sort(w);
 	const struct kp_world_pod *pods = kp_world_pods(w, KP_S("ns"), KP_S("e"), &n);
 	assert_int_equal(n, 1);
-	assert_str(kp_obstacle_of_pod(pods, w->arena), kp_str_c(expected));
+	assert_str(kp_obstacle_of_pod(pods, a), kp_str_c(expected));
 	json_decref(v);
 	kp_world_destroy(w);
 }
@@ -51,6 +52,21 @@ static void test_pods(void **state)
 	assert_pod(POD(WAITING("containerStatuses", "engine",
 			   "\"reason\": \"ImagePullBackOff\", \"message\": \"no such image\"}}}]")),
 		"pod `p`, container `engine`: ImagePullBackOff: no such image");
+	/* The same while it is tried and until it is tried again. */
+	assert_pod(
+		POD(WAITING("containerStatuses", "engine",
+			"\"reason\": \"ErrImagePull\", \"message\": \"pull `a:1`: not found\"}}}]")),
+		"pod `p`, container `engine`: ErrImagePull: pull `a:1`: not found");
+	assert_pod(
+		POD(WAITING("containerStatuses", "engine",
+			"\"reason\": \"ImagePullBackOff\", \"message\": \"Back-off pulling image "
+			"\\\"a:1\\\": ErrImagePull: pull `a:1`: not found\"}}}]")),
+		"pod `p`, container `engine`: ErrImagePull: pull `a:1`: not found");
+	assert_pod(
+		POD(WAITING("containerStatuses", "engine",
+			"\"reason\": \"ImagePullBackOff\", \"message\": \"Back-off pulling image "
+			"\\\"a:1\\\"\"}}}]")),
+		"pod `p`, container `engine`: ImagePullBackOff: Back-off pulling image \"a:1\"");
 	assert_pod(POD(WAITING("initContainerStatuses", "kelpie-gateway",
 			   "\"reason\": \"ErrImageNeverPull\"}}}]")),
 		"pod `p`, container `kelpie-gateway`: ErrImageNeverPull");
