@@ -153,35 +153,51 @@ static void look_at_injection(struct looker *l, struct kp_condition *c)
 
 /* --- a workload of somebody else --- */
 
-/* Returns whether anything is known of it. Without pods it is what keeps the engine from serving. */
-static bool look_at_workload(struct looker *l, struct kp_condition *c)
+/* There is one of that kind and name. */
+static void look_at_templates(
+	struct looker *l, const struct kp_world_workload *w, struct kp_condition *c)
 {
-	const char *type = "WorkloadFound";
 	const struct kp_inference_engine_workload_ref *r = l->e->spec->workload_ref;
-	int kind = kp_world_workload_kind(l->e->spec);
-	if (r && kind < 0) {
-		set(c, type, true, "NotLookedUp",
-			"`%" KP_FMT "` of `%" KP_FMT "` is not looked up: its pods' label counts",
-			KP_ARG(r->kind), KP_ARG(r->api_version));
-		return true;
-	}
-	if (!r || !l->w->has_workloads[kind]) {
-		return false;
-	}
-	const struct kp_world_workload *w = kp_world_workload(l->w, kind, l->e->ns, r->name);
-	if (!w) {
-		set(c, type, false, "WorkloadNotFound",
-			"spec.workloadRef: there is no %" KP_FMT " `%" KP_FMT
-			"` in namespace `%" KP_FMT "`",
-			KP_ARG(r->kind), KP_ARG(r->name), KP_ARG(l->e->ns));
-	} else if (!kp_str_eq(w->engine, l->e->name)) {
-		set(c, type, false, "WorkloadNotLabelled",
+	bool is_labelled = kp_world_is_labelled(w, l->e->name);
+	if (!is_labelled && w->n_templates) {
+		set(c, "WorkloadFound", false, "WorkloadNotLabelled",
 			"spec.workloadRef: the pod template of %" KP_FMT " `%" KP_FMT
 			"` does not have the label `" KP_INJECT_LABEL "` with `%" KP_FMT "`",
 			KP_ARG(r->kind), KP_ARG(r->name), KP_ARG(l->e->name));
 	} else {
-		set(c, type, true, "Found", "%" KP_FMT " `%" KP_FMT "` makes its pods",
-			KP_ARG(r->kind), KP_ARG(r->name));
+		set(c, "WorkloadFound", true, "Found", "%" KP_FMT " `%" KP_FMT "` %s",
+			KP_ARG(r->kind), KP_ARG(r->name),
+			is_labelled
+				? "makes its pods"
+				: "is there; it has no pod template, so its pods' label counts");
+	}
+}
+
+/* Returns whether anything is known of it. Without pods it is what keeps the engine from serving. */
+static bool look_at_workload(struct looker *l, struct kp_condition *c)
+{
+	const struct kp_inference_engine_workload_ref *r = l->e->spec->workload_ref;
+	int at = kp_world_workload_kind(l->w, l->e->spec);
+	const struct kp_world_kind *kind = at < 0 ? NULL : &l->w->kinds[at];
+	const struct kp_world_workload *w;
+	if (!kind || (!kind->is_known && !kind->problem.n)) {
+		return false;
+	}
+	if (kind->is_missing) {
+		set(c, "WorkloadFound", false, "KindNotFound", "spec.workloadRef: %" KP_FMT,
+			KP_ARG(kind->problem));
+	} else if (!kind->is_known) {
+		set(c, "WorkloadFound", true, "NotLookedUp",
+			"its pods' label counts; %" KP_FMT " `%" KP_FMT
+			"` cannot be read: %" KP_FMT,
+			KP_ARG(r->kind), KP_ARG(r->name), KP_ARG(kind->problem));
+	} else if (!(w = kp_world_workload(l->w, at, l->e->ns, r->name))) {
+		set(c, "WorkloadFound", false, "WorkloadNotFound",
+			"spec.workloadRef: there is no %" KP_FMT " `%" KP_FMT
+			"` in namespace `%" KP_FMT "`",
+			KP_ARG(r->kind), KP_ARG(r->name), KP_ARG(l->e->ns));
+	} else {
+		look_at_templates(l, w, c);
 	}
 	return true;
 }

@@ -10,11 +10,3 @@ const struct kp_kube_kind kp_kind_node = { "", "v1", "nodes", "Node", true };
 const struct kp_kube_kind kp_kind_service = { "", "v1", "services", "Service", false };
 const struct kp_kube_kind kp_kind_deployment = { "apps", "v1", "deployments", "Deployment", false };
 const struct kp_kube_kind kp_kind_daemonset = { "apps", "v1", "daemonsets", "DaemonSet", false };
-
-/* Kinds of their own, though two are above: these are read by whoever made them, without a selector. */
-const struct kp_kube_kind kp_workload_kinds[KP_WORKLOAD_KINDS] = {
-	{ "apps", "v1", "deployments", "Deployment", false },
-	{ "apps", "v1", "statefulsets", "StatefulSet", false },
-	{ "apps", "v1", "daemonsets", "DaemonSet", false },
-	{ "apps", "v1", "replicasets", "ReplicaSet", false },
-};

@@ -8,8 +8,4 @@ extern const struct kp_kube_kind kp_kind_pool, kp_kind_engine;
 extern const struct kp_kube_kind kp_kind_pod, kp_kind_node, kp_kind_service;
 extern const struct kp_kube_kind kp_kind_deployment, kp_kind_daemonset;
 
-/* Those that a workloadRef may name and that are looked up. */
-enum { KP_WORKLOAD_KINDS = 4 };
-extern const struct kp_kube_kind kp_workload_kinds[KP_WORKLOAD_KINDS];
-
 #endif

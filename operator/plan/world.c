@@ -381,7 +381,9 @@ static struct kp_world_workload workload_of(int kind, const json_t *v)
 	return (struct kp_world_workload){ .kind = kind,
 		.ns = text(m, "namespace"),
 		.name = text(m, "name"),
-		.engine = text(kp_doc_at(v, "spec.template.metadata.labels"), KP_INJECT_LABEL),
+		.engines = kp_doc_at(v, "spec.engines"),
+		.n_templates = (size_t)KP_MAX(
+			whole(json_object_get(v, "spec"), "templates", 0), INT64_C(0)),
 		.json = v };
 }
 
@@ -459,16 +461,28 @@ const struct kp_world_workload *kp_world_workload(
 		       : NULL;
 }
 
-int kp_world_workload_kind(const struct kp_inference_engine_spec *s)
+int kp_world_workload_kind(const struct kp_world *w, const struct kp_inference_engine_spec *s)
 {
 	const struct kp_inference_engine_workload_ref *r = s->workload_ref;
-	for (int i = 0; r && kp_str_eq(r->api_version, KP_S("apps/v1")) && i < KP_WORKLOAD_KINDS;
-		i++) {
-		if (kp_str_eq(r->kind, kp_str_c(kp_workload_kinds[i].kind))) {
-			return i;
+	for (size_t i = 0; r && i < w->n_kinds; i++) {
+		if (kp_str_eq(r->api_version, w->kinds[i].api_version) &&
+			kp_str_eq(r->kind, w->kinds[i].kind)) {
+			return (int)i;
 		}
 	}
 	return -1;
+}
+
+bool kp_world_is_labelled(const struct kp_world_workload *w, kp_str engine)
+{
+	for (size_t i = 0; i < json_array_size(w->engines); i++) {
+		const json_t *v = json_array_get(w->engines, i);
+		if (json_is_string(v) &&
+			kp_str_eq(kp_str_n(json_string_value(v), json_string_length(v)), engine)) {
+			return true;
+		}
+	}
+	return false;
 }
 
 kp_str kp_world_says(const struct kp_world_owned *o, kp_str condition)

@@ -47,11 +47,19 @@ struct kp_world_owned {
 	kp_str ns, name, uid;
 	const json_t *json;
 };
-/* One that a workloadRef may name, whoever made it. */
+/* A kind that a workloadRef names. */
+struct kp_world_kind {
+	kp_str api_version, kind;
+	bool is_known;   /* all of that kind are in the world */
+	bool is_missing; /* the API server has no such kind */
+	kp_str problem;  /* why they are not known, "": nothing is said yet, or they are */
+};
+/* One that a workloadRef may name, whoever made it; as kp_trim_workload leaves it. */
 struct kp_world_workload {
-	int kind; /* of kp_workload_kinds */
+	int kind; /* of the world's kinds */
 	kp_str ns, name;
-	kp_str engine; /* of its pod template's labels, "" */
+	const json_t *engines; /* the labels of its pod templates, an array */
+	size_t n_templates;
 	const json_t *json;
 };
 struct kp_world_node {
@@ -76,8 +84,9 @@ struct kp_world {
 	size_t n_nodes;
 	struct kp_world_workload *workloads; /* by kind, namespace, name */
 	size_t n_workloads;
-	bool has_workloads[KP_WORKLOAD_KINDS]; /* those of that kind are known */
-	bool has_nodes;                        /* nodes may be read */
+	const struct kp_world_kind *kinds; /* of workloads; borrowed */
+	size_t n_kinds;
+	bool has_nodes; /* nodes may be read */
 	/* Namespaces whose pods are not known, "": none is; so nothing follows from there being none. Borrowed. */
 	KP_VEC(kp_str)
 	podless;
@@ -117,8 +126,9 @@ const struct kp_world_owned *kp_world_owned(
 	const struct kp_world *w, const char *kind, kp_str ns, kp_str name);
 const struct kp_world_workload *kp_world_workload(
 	const struct kp_world *w, int kind, kp_str ns, kp_str name);
-/* Which of kp_workload_kinds an engine's workloadRef names; -1: none of them, or it has none. */
-int kp_world_workload_kind(const struct kp_inference_engine_spec *s);
+/* Which of the kinds an engine's workloadRef names; -1: none of them, or it has none. */
+int kp_world_workload_kind(const struct kp_world *w, const struct kp_inference_engine_spec *s);
+bool kp_world_is_labelled(const struct kp_world_workload *w, kp_str engine); /* a template of it */
 /* One of the conditions in the status of an object that has that status itself ("True"); NULL: it has not. */
 const json_t *kp_world_condition(const json_t *object, kp_str type, kp_str status);
 /* The message of a condition that is True, of an object of ours; "": it is not. */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/vec.h"
+#include "kube/lookup.h"
 #include "kube/store.h"
 #include "obs/log.h"
 #include "operator/plan/kinds.h"
@@ -18,6 +19,7 @@
 #define GATHER_NS (50 * KP_NS_PER_MS)
 enum {
 	ERRORS_TEXT_MAX = 1 << 18,
+	WORKLOAD_KINDS_MAX = 16,
 	CHANGES_MAX = 256, /* each moves half of a list; beyond, all is sorted once */
 };
 
@@ -39,17 +41,20 @@ static const struct watched {
 	{ &kp_kind_service, KP_KIND_NONE, OURS, kp_trim_owned },
 	{ &kp_kind_node, KP_KIND_NONE, "", kp_trim_node },
 };
-/* Watched from when an engine names one of that kind. */
-static const struct watched workloads[KP_WORKLOAD_KINDS] = {
-	{ &kp_workload_kinds[0], KP_KIND_NONE, "", kp_trim_workload },
-	{ &kp_workload_kinds[1], KP_KIND_NONE, "", kp_trim_workload },
-	{ &kp_workload_kinds[2], KP_KIND_NONE, "", kp_trim_workload },
-	{ &kp_workload_kinds[3], KP_KIND_NONE, "", kp_trim_workload },
+/* A kind that a workloadRef names: looked up when an engine names it first, then watched until the operator ends. */
+struct workloads {
+	struct kp_cluster *c;
+	char *api_version, *kind;
+	struct kp_kube_lookup *lookup;
+	struct watched what;
+	bool is_watched;
+	char problem[KP_ERR_MSG];
 };
 
 struct source {
 	struct kp_cluster *c;
 	const struct watched *what;
+	int workload;   /* of the kinds that workloadRefs name; -1: something else */
 	const char *ns; /* "": all */
 	struct kp_kube_store *store;
 };
@@ -65,7 +70,9 @@ struct kp_cluster {
 	struct kp_kube *kube;
 	struct source *sources;
 	size_t n_sources;
-	bool has_workloads[KP_WORKLOAD_KINDS]; /* are watched */
+	struct workloads workloads[WORKLOAD_KINDS_MAX];
+	struct kp_world_kind kinds[WORKLOAD_KINDS_MAX]; /* the same, as the world has them */
+	size_t n_workloads;
 	bool is_stale; /* our objects are to be read anew, not only the world */
 	bool is_anew;  /* the world is to be made of all that the stores have */
 	KP_VEC(struct change)
@@ -176,17 +183,6 @@ static void add_ours(struct kp_cluster *c, struct kp_world *w, enum kp_kind kind
 	}
 }
 
-/* Which of kp_workload_kinds; -1: something else. */
-static int workload_of(const struct source *s)
-{
-	for (int i = 0; i < KP_WORKLOAD_KINDS; i++) {
-		if (s->what == &workloads[i]) {
-			return i;
-		}
-	}
-	return -1;
-}
-
 /* A pod with both labels is a node's gateway, and is taken from that store alone. */
 static bool is_others(const struct source *s, const json_t *v)
 {
@@ -197,7 +193,6 @@ static bool is_others(const struct source *s, const json_t *v)
 
 static void add(struct kp_cluster *c, struct kp_world *w, const struct source *s, const json_t *v)
 {
-	int kind = workload_of(s);
 	if (is_others(s, v)) {
 		return;
 	}
@@ -207,8 +202,8 @@ static void add(struct kp_cluster *c, struct kp_world *w, const struct source *s
 		kp_world_add_pod(w, v);
 	} else if (s->what->kind == &kp_kind_node) {
 		kp_world_add_node(w, v);
-	} else if (kind >= 0) {
-		kp_world_add_workload(w, kind, v);
+	} else if (s->workload >= 0) {
+		kp_world_add_workload(w, s->workload, v);
 	} else {
 		kp_world_add_owned(w, s->what->kind->kind, v);
 	}
@@ -216,7 +211,6 @@ static void add(struct kp_cluster *c, struct kp_world *w, const struct source *s
 
 static void drop(struct kp_world *w, const struct source *s, const json_t *v)
 {
-	int kind = workload_of(s);
 	if (is_others(s, v)) {
 		return;
 	}
@@ -228,32 +222,53 @@ static void drop(struct kp_world *w, const struct source *s, const json_t *v)
 		(void)kp_world_drop_pod(w, v);
 	} else if (s->what->kind == &kp_kind_node) {
 		(void)kp_world_drop_node(w, v);
-	} else if (kind >= 0) {
-		(void)kp_world_drop_workload(w, kind, v);
+	} else if (s->workload >= 0) {
+		(void)kp_world_drop_workload(w, s->workload, v);
 	} else {
 		(void)kp_world_drop_owned(w, s->what->kind->kind, v);
 	}
 }
 
-static void watch_workloads(struct kp_cluster *c);
+static void look_up_workloads(struct kp_cluster *c);
 
-static void set_known(const struct kp_cluster *c, struct kp_world *w)
+/* How a kind of workloads stands: what cannot be asked, or not be watched. */
+static void set_kind(struct kp_cluster *c, size_t at)
+{
+	struct workloads *k = &c->workloads[at];
+	struct kp_world_kind *to = &c->kinds[at];
+	const struct kp_err *err = kp_kube_lookup_error(k->lookup);
+	*to = (struct kp_world_kind){ .api_version = kp_str_c(k->api_version),
+		.kind = kp_str_c(k->kind),
+		.is_known = k->is_watched,
+		.is_missing = err->code == KP_NOT_FOUND || err->code == KP_INVALID_ARGUMENT };
+	for (size_t i = 0; i < c->n_sources; i++) {
+		const struct source *s = &c->sources[i];
+		if (s->workload == (int)at && !kp_kube_store_state(s->store)->is_synced) {
+			err = &kp_kube_store_state(s->store)->err;
+			to->is_known = false;
+		}
+	}
+	snprintf(k->problem, sizeof(k->problem), "%s", err->code == KP_OK ? "" : err->msg);
+	to->problem = kp_str_c(k->problem);
+}
+
+static void set_known(struct kp_cluster *c, struct kp_world *w)
 {
 	w->has_nodes = c->opts.names->n == 0;
 	w->podless.n = 0;
-	memcpy(w->has_workloads, c->has_workloads, sizeof(w->has_workloads));
 	for (size_t i = 0; i < c->n_sources; i++) {
 		const struct source *s = &c->sources[i];
 		bool is_known = kp_kube_store_state(s->store)->is_synced;
-		int kind = workload_of(s);
 		if (s->what->kind == &kp_kind_pod && !is_known) {
 			kp_vec_push(&w->podless, kp_str_c(s->ns));
 		}
 		w->has_nodes &= is_known || s->what->kind != &kp_kind_node;
-		if (kind >= 0) {
-			w->has_workloads[kind] &= is_known;
-		}
 	}
+	for (size_t i = 0; i < c->n_workloads; i++) {
+		set_kind(c, i);
+	}
+	w->kinds = c->kinds;
+	w->n_kinds = c->n_workloads;
 }
 
 static void forget_changes(struct kp_cluster *c)
@@ -282,12 +297,12 @@ static void make_world(struct kp_cluster *c)
 		}
 	}
 	kp_world_sort(w);
-	set_known(c, w);
 	kp_world_destroy(c->world);
 	c->world = w;
 	c->is_anew = false;
 	forget_changes(c);
-	watch_workloads(c);
+	look_up_workloads(c);
+	set_known(c, w);
 }
 
 /* Returns whether anything but pods and nodes is another. */
@@ -397,16 +412,20 @@ static void on_state(void *ctx)
 			kp_f_z("namespace", s->ns), kp_f_err(&st->err));
 	}
 	list_problems(s->c);
+	if (s->workload >= 0) { /* conditions say so */
+		gather_soon(s->c);
+	}
 }
 
 static const struct kp_kube_store_ops store_ops = { on_changed, on_synced, on_state };
 
 /* --- life --- */
 
-static void start_source(struct kp_cluster *c, const struct watched *what, const char *ns)
+static void start_source(
+	struct kp_cluster *c, const struct watched *what, int workload, const char *ns)
 {
 	struct source *s = &c->sources[c->n_sources++];
-	*s = (struct source){ .c = c, .what = what, .ns = ns };
+	*s = (struct source){ .c = c, .what = what, .workload = workload, .ns = ns };
 	const struct kp_kube_store_opts opts = { .kind = what->kind,
 		.ns = kp_str_c(ns),
 		.labels = kp_str_c(what->labels),
@@ -428,35 +447,60 @@ static bool is_named(const struct kp_cluster *c, size_t at)
 	return false;
 }
 
-/* A kind that was named once is watched until the operator ends. */
-static void watch_workloads(struct kp_cluster *c)
+static void watch_workloads(struct workloads *k)
 {
+	struct kp_cluster *c = k->c;
+	k->what = (struct watched){ kp_kube_lookup_kind(k->lookup), KP_KIND_NONE, "",
+		kp_trim_workload };
+	k->is_watched = true;
+	for (size_t i = 0; i < KP_MAX(c->opts.names->n, (size_t)1); i++) {
+		if (!is_named(c, i)) {
+			start_source(c, &k->what, (int)(k - c->workloads),
+				c->opts.names->n ? c->opts.names->p[i] : "");
+		}
+	}
+}
+
+static void on_looked_up(void *ctx)
+{
+	struct workloads *k = ctx;
+	if (kp_kube_lookup_kind(k->lookup)) {
+		watch_workloads(k);
+	}
+	gather_soon(k->c);
+}
+
+static void look_up_workloads(struct kp_cluster *c)
+{
+	c->world->kinds = c->kinds;
 	for (size_t i = 0; i < c->world->n_engines; i++) {
 		const struct kp_inference_engine_spec *spec = c->world->engines[i].spec;
-		int kind = spec ? kp_world_workload_kind(spec) : -1;
-		if (kind < 0 || c->has_workloads[kind]) {
+		const struct kp_inference_engine_workload_ref *r = spec ? spec->workload_ref : NULL;
+		c->world->n_kinds = c->n_workloads;
+		if (!r || kp_world_workload_kind(c->world, spec) >= 0 ||
+			c->n_workloads == WORKLOAD_KINDS_MAX) {
 			continue;
 		}
-		c->has_workloads[kind] = true;
-		for (size_t k = 0; k < KP_MAX(c->opts.names->n, (size_t)1); k++) {
-			if (!is_named(c, k)) {
-				start_source(c, &workloads[kind],
-					c->opts.names->n ? c->opts.names->p[k] : "");
-			}
-		}
+		struct workloads *k = &c->workloads[c->n_workloads++];
+		*k = (struct workloads){
+			.c = c, .api_version = kp_str_z(r->api_version), .kind = kp_str_z(r->kind)
+		};
+		k->lookup =
+			kp_kube_lookup_create(c->kube, r->api_version, r->kind, on_looked_up, k);
+		set_kind(c, c->n_workloads - 1);
 	}
 }
 
 static void start(struct kp_cluster *c)
 {
 	size_t n = KP_MAX(c->opts.names->n, (size_t)1);
-	c->sources = kp_xcalloc(n * (KP_LEN(watched) + KP_LEN(workloads)), sizeof(*c->sources));
+	c->sources = kp_xcalloc(n * (KP_LEN(watched) + WORKLOAD_KINDS_MAX), sizeof(*c->sources));
 	for (size_t i = 0; i < n; i++) {
 		const char *ns = c->opts.names->n ? c->opts.names->p[i] : "";
 		for (size_t k = 0; k < KP_LEN(watched) && !is_named(c, i); k++) {
 			/* What has no namespace is for those who may see all of them. */
 			if (!watched[k].kind->is_cluster || !ns[0]) {
-				start_source(c, &watched[k], ns);
+				start_source(c, &watched[k], -1, ns);
 			}
 		}
 	}
@@ -507,6 +551,11 @@ void kp_cluster_destroy(struct kp_cluster *c)
 	kp_timer_stop(c->loop, &c->gather);
 	for (size_t i = 0; i < c->n_sources; i++) {
 		kp_kube_store_destroy(c->sources[i].store);
+	}
+	for (size_t i = 0; i < c->n_workloads; i++) {
+		kp_kube_lookup_destroy(c->workloads[i].lookup);
+		kp_mem_free(c->workloads[i].api_version);
+		kp_mem_free(c->workloads[i].kind);
 	}
 	kp_kube_destroy(c->kube);
 	kp_kube_config_destroy(c->config);

@@ -6,6 +6,8 @@
 #include "base/str.h"
 #include "operator/plan/actions.h"
 
+enum { TEMPLATES_MAX = 64, DEPTH_MAX = 16 };
+
 struct keep {
 	const char *name;
 	const struct keep *below; /* NULL: all of it */
@@ -58,12 +60,7 @@ static const struct keep owned[] = { { "metadata", meta }, { "status", owned_sta
 
 static const struct keep workload_meta[] = { { "name", NULL }, { "namespace", NULL },
 	{ "uid", NULL }, { "resourceVersion", NULL }, END };
-static const struct keep our_label[] = { { KP_INJECT_LABEL, NULL }, END };
-static const struct keep template_meta[] = { { "labels", our_label }, END };
-static const struct keep template[] = { { "metadata", template_meta }, END };
-static const struct keep workload_spec[] = { { "template", template }, END };
-static const struct keep workload[] = { { "metadata", workload_meta }, { "spec", workload_spec },
-	END };
+static const struct keep workload[] = { { "metadata", workload_meta }, { "spec", NULL }, END };
 
 static const struct keep node_status[] = { { "allocatable", NULL }, END };
 static const struct keep node[] = { { "metadata", meta }, { "status", node_status }, END };
@@ -108,9 +105,41 @@ void kp_trim_owned(json_t *object)
 {
 	trim(object, owned);
 }
+/* A pod template is what has metadata and a spec with containers, wherever it stands: kinds have one, or several in lists. */
+static void find_templates(const json_t *v, int depth, json_t *engines, json_int_t *n)
+{
+	const json_t *containers = json_object_get(json_object_get(v, "spec"), "containers");
+	if (depth == 0 || *n == TEMPLATES_MAX) {
+		return;
+	}
+	if (json_is_array(containers)) {
+		json_t *label = kp_unconst(
+			json_object_get(json_object_get(json_object_get(v, "metadata"), "labels"),
+				KP_INJECT_LABEL));
+		++*n;
+		if (json_is_string(label)) {
+			json_array_append(engines, label);
+		}
+		return;
+	}
+	for (size_t i = 0; i < json_array_size(v); i++) {
+		find_templates(json_array_get(v, i), depth - 1, engines, n);
+	}
+	for (void *it = json_object_iter(kp_unconst(v)); it;
+		it = json_object_iter_next(kp_unconst(v), it)) {
+		find_templates(json_object_iter_value(it), depth - 1, engines, n);
+	}
+}
+
 void kp_trim_workload(json_t *object)
 {
+	json_t *engines = json_array();
+	json_int_t n = 0;
+	json_object_del(object, "status");
+	find_templates(object, DEPTH_MAX, engines, &n);
 	trim(object, workload);
+	json_object_set_new(
+		object, "spec", json_pack("{s:o,s:I}", "engines", engines, "templates", n));
 }
 void kp_trim_node(json_t *object)
 {

@@ -29,6 +29,13 @@ rules:
   verbs: {{ toJson .verbs }}
 {{- end }}
 {{- end }}
+{{- if has "namespaces" $places }}
+{{- range (index . 0).Values.workloadKinds }}
+- apiGroups: {{ toJson (list .apiGroup) }}
+  resources: {{ toJson (list .resource) }}
+  verbs: ["get", "list", "watch"]
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "kelpie.subjects" -}}

@@ -26,6 +26,7 @@ EVERYTHING = {
     "podAnnotations": {"a": "b"},
     "serviceAccountAnnotations": {"a": "b"},
     "resources": {},
+    "workloadKinds": [{"apiGroup": "leaderworkerset.x-k8s.io", "resource": "leaderworkersets"}],
 }
 
 

@@ -492,15 +492,55 @@ def test_a_workload_of_somebody_else_is_looked_up(operator, ns):
     set_status(ns, "left", "10.4.0.1")
     wait_condition(ns, "Ready", ("False", "NoGateways"))
     assert condition(ns, "WorkloadFound") == ("False", "WorkloadNotFound")
-    change(ns, "InferenceEngine", "e", {"workloadRef": {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}})
-    wait_condition(ns, "WorkloadFound", ("True", "NotLookedUp"))
+    assert operator.errors() == []
+
+
+LWS = ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+
+
+def define(cluster, group, version, kind, plural):
+    """A CustomResourceDefinition that takes anything in its spec."""
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    cluster.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+                 "versions": [{"name": version, "served": True, "storage": True, "schema": schema}]}})
+
+
+def leader_worker_set(name, engine):
+    def pod(labels):
+        return {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "engine", "image": "example/engine:1"}]}}
+
+    spec = {"replicas": 0, "leaderWorkerTemplate": {"leaderTemplate": pod(engine), "workerTemplate": pod({"role": "worker"}), "size": 2}}
+    return {"apiVersion": f"{LWS[0]}/{LWS[1]}", "kind": LWS[2], "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_workload_of_a_kind_that_nobody_knows_beforehand(operator, ns):
+    """Its kind is missing, then defined; then it is missing itself, has no label, has it in one of its templates."""
+    sets = f"/apis/{LWS[0]}/{LWS[1]}/namespaces/{ns.name}/{LWS[3]}"
+    reference = {"apiVersion": f"{LWS[0]}/{LWS[1]}", "kind": LWS[2], "name": "x"}
+    put(ns, pool(), in_pods(programs.engine("e", 1), workloadRef=reference))
+    wait_condition(ns, "WorkloadFound", ("False", "KindNotFound"))
+    assert condition(ns, "Stalled") == ("True", "KindNotFound")
+    define(ns.cluster, *LWS)
+    wait_condition(ns, "WorkloadFound", ("False", "WorkloadNotFound"), timeout=60)
+    ns.cluster.ask("POST", sets, leader_worker_set("x", {}))
+    wait_condition(ns, "WorkloadFound", ("False", "WorkloadNotLabelled"))
+    change(ns, "InferenceEngine", "e", {"workloadRef": {"name": "y"}})
+    wait_condition(ns, "WorkloadFound", ("False", "WorkloadNotFound"))
+    ns.cluster.ask("POST", sets, leader_worker_set("y", {"kelpie.dev/engine": "e"}))
+    wait_condition(ns, "WorkloadFound", ("True", "Found"))
+    assert condition(ns, "Reconciling") == ("True", "NoPods")
+    change(ns, "InferenceEngine", "e", {"workloadRef": {"apiVersion": "../../v1", "kind": "Secret", "name": "y"}})
+    wait_condition(ns, "WorkloadFound", ("False", "KindNotFound"))
     assert operator.errors() == []
 
 
 def test_workloads_that_may_not_be_read_say_nothing(limited, ns):
-    """Their pods' label counts, as before; the status page names the right that is missing."""
+    """Their pods' label counts; condition and status page name the right that is missing."""
     operator = limited(rules())
     put(ns, pool(), in_pods(programs.engine("e", 1)))
     wait_until(lambda: any("watch `statefulsets`" in line for line in operator.errors()), "it says so")
     wait_condition(ns, "Ready", ("False", "NoPods"))
-    assert condition(ns, "WorkloadFound") is None
+    wait_condition(ns, "WorkloadFound", ("True", "NotLookedUp"))

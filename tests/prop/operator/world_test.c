@@ -38,9 +38,10 @@ enum { ROUNDS = 150, MAX = 64 };
 	"{\"kind\":\"" kind "\",\"apiVersion\":\"apps/v1\"," META(name, "o-" name,      \
 		",\"ownerReferences\":[{\"kind\":\"InferenceEngine\",\"name\":\"" owner \
 		"\",\"uid\":\"e-" owner "\"}]") "}"
-#define P_WORKLOAD(name, labels)                                                      \
-	"{\"kind\":\"StatefulSet\",\"apiVersion\":\"apps/v1\"," META(name, "s-" name, \
-		"") ",\"spec\":{\"template\":{\"metadata\":{\"labels\":{" labels "}}}}}"
+#define P_WORKLOAD(name, labels)                                                                  \
+	"{\"kind\":\"StatefulSet\",\"apiVersion\":\"apps/v1\"," META(                             \
+		name, "s-" name, "") ",\"spec\":{\"template\":{\"metadata\":{\"labels\":{" labels \
+				     "}},\"spec\":{\"containers\":[]}}}}"
 #define P_NODE(name, gpus)                                                \
 	"{\"kind\":\"Node\",\"apiVersion\":\"v1\"," META(name, "n-" name, \
 		"") ",\"status\":{\"allocatable\":{\"nvidia.com/gpu\":\"" gpus "\"}}}"
@@ -103,6 +104,10 @@ static void take(struct cluster *c, const char *text)
 	if (kp_str_eq(kp_doc_str(v, "kind"), KP_S("Pod"))) {
 		kp_trim_pod(v); /* as on arrival; the kind is asked before */
 		json_object_set_new(v, "kind", json_string("Pod"));
+	} else if (kp_str_eq(kp_doc_str(v, "kind"), KP_S("StatefulSet")) &&
+		   json_object_get(v, "spec")) {
+		kp_trim_workload(v);
+		json_object_set_new(v, "kind", json_string("StatefulSet"));
 	}
 	json_t *whole = json_loads(text, 0, NULL);
 	bool is_gone = json_object_get(whole, "gone") != NULL;
@@ -160,7 +165,11 @@ static void play(struct cluster *c, struct kp_rng *r)
 
 /* --- what follows from them --- */
 
-enum { STATEFUL_SET = 1 }; /* of kp_workload_kinds */
+enum { STATEFUL_SET = 0 };
+static const struct kp_world_kind kinds[] = { [STATEFUL_SET] = {
+						      .api_version = KP_S_INIT("apps/v1"),
+						      .kind = KP_S_INIT("StatefulSet"),
+						      .is_known = true } };
 
 struct checked {
 	struct kp_intent *intent;
@@ -252,7 +261,9 @@ static struct kp_world *world_of(const struct cluster *c, struct checked *checke
 	bool is_late[MAX] = { false };
 	read_ours(c, checked);
 	struct kp_world *w = kp_world_create(kp_steal(checked->objects.set));
-	w->has_nodes = w->has_workloads[STATEFUL_SET] = true;
+	w->has_nodes = true;
+	w->kinds = kinds;
+	w->n_kinds = KP_LEN(kinds);
 	for (size_t i = 0; i < c->n; i++) {
 		is_late[i] = r && kp_rng_below(r, 2);
 		old[i] = r && kp_rng_below(r, 2) ? as_it_was(c->objects[i], r) : NULL;
