@@ -8,17 +8,12 @@
 
 #include <stdio.h>
 
-struct list {
-	struct kp_jv *items;
-	uint32_t n, cap;
-};
-
 enum role { NOBODY = 0, USER, ASSISTANT, SYSTEM };
 
 struct walk {
-	struct kp_anthropic_maker make;
-	struct list out;                    /* messages as OpenAI has them */
-	struct list texts, thoughts, calls; /* of the open run */
+	struct kp_maker make;
+	struct kp_made_list out;                    /* messages as OpenAI has them */
+	struct kp_made_list texts, thoughts, calls; /* of the open run */
 	enum role role;                     /* of the open run */
 	struct kp_map names;                /* of calls, by their id: kp_str */
 	char place[64];                     /* of the block */
@@ -26,119 +21,20 @@ struct walk {
 
 /* --- values ------------------------------------------------------------------------------------------------------------------------- */
 
-int kp_anthropic_bad(struct kp_err *err, const char *reason, const char *what, const char *fmt, ...)
-{
-	char param[128];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(param, sizeof(param), fmt, ap);
-	va_end(ap);
-	kp_err_param(err, param, "`%s`: %s", param, what);
-	err->reason = reason;
-	return -1;
-}
-
-int kp_anthropic_object(const struct kp_anthropic_maker *m, const struct kp_jmember *members,
-	uint32_t n, struct kp_jv *ret)
-{
-	struct kp_jmember *copy = kp_arena_alloc(m->a, n * sizeof(*copy));
-	if (!copy) {
-		return kp_arena_full(m->err, "messages");
-	}
-	memcpy(copy, members, n * sizeof(*copy));
-	*ret = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = n, .members = copy };
-	return 0;
-}
-
-static int push(struct walk *w, struct list *l, const struct kp_jv *v)
-{
-	if (l->n == l->cap) {
-		uint32_t cap = l->cap ? l->cap * 2 : 8;
-		struct kp_jv *items = kp_arena_grow(
-			w->make.a, l->items, l->cap * sizeof(*items), cap * sizeof(*items));
-		if (!items) {
-			return kp_arena_full(w->make.err, "messages");
-		}
-		l->items = items;
-		l->cap = cap;
-	}
-	l->items[l->n++] = *v;
-	return 0;
-}
-
-static struct kp_jv array_of(const struct list *l)
-{
-	return (struct kp_jv){ .type = KP_JSON_ARRAY, .n = l->n, .items = l->items };
-}
-
 static int bad(struct walk *w, const char *reason, const char *what, const char *member)
 {
-	return kp_anthropic_bad(w->make.err, reason, what, "%s%s", w->place, member);
-}
-
-/* One text is a string, several are parts; none is the empty string. */
-static int content_of(struct walk *w, const struct list *texts, struct kp_jv *ret)
-{
-	struct list parts = { .n = 0 };
-	if (texts->n < 2) {
-		*ret = texts->n ? texts->items[0] : kp_anthropic_text(KP_S(""));
-		return 0;
-	}
-	for (uint32_t i = 0; i < texts->n; i++) {
-		const struct kp_jmember m[] = {
-			{ KP_S("type"), kp_anthropic_text(KP_S("text")) },
-			{ KP_S("text"), texts->items[i] },
-		};
-		struct kp_jv part;
-		if (kp_anthropic_object(&w->make, m, KP_LEN(m), &part) || push(w, &parts, &part)) {
-			return -1;
-		}
-	}
-	*ret = array_of(&parts);
-	return 0;
-}
-
-static int joined(struct walk *w, const struct list *texts, struct kp_jv *ret)
-{
-	size_t n = 0;
-	for (uint32_t i = 0; i < texts->n; i++) {
-		n += texts->items[i].s.n;
-	}
-	char *p = kp_arena_alloc(w->make.a, n), *at = p;
-	if (!p) {
-		return kp_arena_full(w->make.err, "messages");
-	}
-	for (uint32_t i = 0; i < texts->n; i++) {
-		if (texts->items[i].s.n) {
-			memcpy(at, texts->items[i].s.p, texts->items[i].s.n);
-			at += texts->items[i].s.n;
-		}
-	}
-	*ret = kp_anthropic_text(kp_str_n(p, n));
-	return 0;
+	return kp_make_bad(w->make.err, reason, what, "%s%s", w->place, member);
 }
 
 /* --- messages ----------------------------------------------------------------------------------------------------------------------- */
 
-static int put_message(struct walk *w, const char *role, const struct list *texts)
+static int put_message(struct walk *w, const char *role, const struct kp_made_list *texts)
 {
-	struct kp_jmember m[4] = { { KP_S("role"), kp_anthropic_text(kp_str_c(role)) },
-		{ KP_S("content"), { .type = KP_JSON_NULL } } };
-	uint32_t n = 2;
 	struct kp_jv message;
-	if ((texts->n || !w->calls.n) && content_of(w, texts, &m[1].value)) {
-		return -1;
-	}
-	if (w->thoughts.n) {
-		m[n].key = KP_S("reasoning_content");
-		if (joined(w, &w->thoughts, &m[n++].value)) {
-			return -1;
-		}
-	}
-	if (w->calls.n) {
-		m[n++] = (struct kp_jmember){ KP_S("tool_calls"), array_of(&w->calls) };
-	}
-	return kp_anthropic_object(&w->make, m, n, &message) || push(w, &w->out, &message) ? -1 : 0;
+	return kp_make_message(&w->make, role, texts, &w->thoughts, &w->calls, &message) ||
+			       kp_make_push(&w->make, &w->out, &message)
+		       ? -1
+		       : 0;
 }
 
 /* Ends the open run. One of results alone has no text. */
@@ -149,7 +45,7 @@ static int close_run(struct walk *w)
 	if (has_message && put_message(w, role == USER ? "user" : "assistant", &w->texts)) {
 		return -1;
 	}
-	w->texts = w->thoughts = w->calls = (struct list){ .n = 0 };
+	w->texts = w->thoughts = w->calls = (struct kp_made_list){ .n = 0 };
 	w->role = NOBODY;
 	return 0;
 }
@@ -162,7 +58,7 @@ static int text_member(struct walk *w, const struct kp_jv *block, const char *me
 {
 	const struct kp_jv *v = kp_jv_get(block, kp_str_c(member));
 	char name[32];
-	if (!kp_anthropic_given(v) && !needed) {
+	if (!kp_is_given(v) && !needed) {
 		return 0;
 	}
 	if (!kp_jv_is(v, KP_JSON_STRING)) {
@@ -179,7 +75,7 @@ static int take_text(struct walk *w, const struct kp_jv *block)
 	if (text_member(w, block, "text", true, &text)) {
 		return -1;
 	}
-	return text.s.n ? push(w, &w->texts, &text) : 0;
+	return text.s.n ? kp_make_push(&w->make, &w->texts, &text) : 0;
 }
 
 static int take_thinking(struct walk *w, const struct kp_jv *block)
@@ -188,7 +84,7 @@ static int take_thinking(struct walk *w, const struct kp_jv *block)
 	if (text_member(w, block, "thinking", true, &text)) {
 		return -1;
 	}
-	return text.s.n ? push(w, &w->thoughts, &text) : 0;
+	return text.s.n ? kp_make_push(&w->make, &w->thoughts, &text) : 0;
 }
 
 static int take_nothing(struct walk *w, const struct kp_jv *block)
@@ -200,7 +96,7 @@ static int take_nothing(struct walk *w, const struct kp_jv *block)
 
 static int take_tool_use(struct walk *w, const struct kp_jv *block)
 {
-	struct kp_jv id = { .type = KP_JSON_NONE }, name = { .type = KP_JSON_NONE }, function, call;
+	struct kp_jv id = { .type = KP_JSON_NONE }, name = { .type = KP_JSON_NONE }, call;
 	const struct kp_jv *input = kp_jv_get(block, KP_S("input"));
 	if (text_member(w, block, "id", true, &id) || text_member(w, block, "name", true, &name)) {
 		return -1;
@@ -208,34 +104,25 @@ static int take_tool_use(struct walk *w, const struct kp_jv *block)
 	if (name.s.n == 0) {
 		return bad(w, NULL, "must not be empty", ".name");
 	}
-	if (kp_anthropic_given(input) && input->type != KP_JSON_OBJECT) {
+	if (kp_is_given(input) && input->type != KP_JSON_OBJECT) {
 		return bad(w, NULL, "expected an object", ".input");
 	}
-	const struct kp_jv empty = kp_anthropic_text(KP_S("{}"));
-	const struct kp_jmember f[] = {
-		{ KP_S("name"), name },
-		{ KP_S("arguments"), kp_anthropic_given(input) && input->n ? *input : empty },
-	};
-	if (kp_anthropic_object(&w->make, f, KP_LEN(f), &function)) {
-		return -1;
-	}
-	const struct kp_jmember m[] = {
-		{ KP_S("id"), id },
-		{ KP_S("type"), kp_anthropic_text(KP_S("function")) },
-		{ KP_S("function"), function },
-	};
+	const struct kp_jv empty = kp_made_text(KP_S("{}"));
+	const struct kp_jv *arguments = kp_is_given(input) && input->n ? input : &empty;
 	kp_str *known = kp_arena_alloc(w->make.a, sizeof(*known));
 	if (!known) {
 		return kp_arena_full(w->make.err, "messages");
 	}
 	*known = name.s;
 	kp_map_set(&w->names, id.s, known);
-	return kp_anthropic_object(&w->make, m, KP_LEN(m), &call) || push(w, &w->calls, &call) ? -1
-											       : 0;
+	return kp_make_call(&w->make, id.s, name.s, arguments, &call) ||
+			       kp_make_push(&w->make, &w->calls, &call)
+		       ? -1
+		       : 0;
 }
 
 /* The texts of a list of blocks that may be of text only. */
-static int text_blocks(struct walk *w, const struct kp_jv *list, struct list *ret)
+static int text_blocks(struct walk *w, const struct kp_jv *list, struct kp_made_list *ret)
 {
 	char place[sizeof(w->place)];
 	memcpy(place, w->place, sizeof(place));
@@ -253,7 +140,7 @@ static int text_blocks(struct walk *w, const struct kp_jv *list, struct list *re
 				".type");
 		}
 		if (text_member(w, block, "text", true, &text) ||
-			(text.s.n && push(w, ret, &text))) {
+			(text.s.n && kp_make_push(&w->make, ret, &text))) {
 			return -1;
 		}
 	}
@@ -262,20 +149,20 @@ static int text_blocks(struct walk *w, const struct kp_jv *list, struct list *re
 }
 
 /* The model reads what failed in the text: no template has a place for it. */
-static int mark_error(struct walk *w, struct list *texts)
+static int mark_error(struct walk *w, struct kp_made_list *texts)
 {
-	const struct kp_jv word = kp_anthropic_text(texts->n ? KP_S("Error: ") : KP_S("Error"));
-	struct list both = { .n = 0 };
+	const struct kp_jv word = kp_made_text(texts->n ? KP_S("Error: ") : KP_S("Error"));
+	struct kp_made_list both = { .n = 0 };
 	struct kp_jv first;
-	if (push(w, &both, &word) || (texts->n && push(w, &both, &texts->items[0])) ||
-		joined(w, &both, &first)) {
+	if (kp_make_push(&w->make, &both, &word) || (texts->n && kp_make_push(&w->make, &both, &texts->items[0])) ||
+		kp_make_joined(&w->make, &both, &first)) {
 		return -1;
 	}
 	if (texts->n) {
 		texts->items[0] = first;
 		return 0;
 	}
-	return push(w, texts, &first);
+	return kp_make_push(&w->make, texts, &first);
 }
 
 static int take_tool_result(struct walk *w, const struct kp_jv *block)
@@ -283,16 +170,16 @@ static int take_tool_result(struct walk *w, const struct kp_jv *block)
 	struct kp_jv id = { .type = KP_JSON_NONE }, message, content;
 	const struct kp_jv *said = kp_jv_get(block, KP_S("content")),
 			   *failed = kp_jv_get(block, KP_S("is_error"));
-	struct list texts = { .n = 0 };
+	struct kp_made_list texts = { .n = 0 };
 	if (text_member(w, block, "tool_use_id", true, &id)) {
 		return -1;
 	}
-	if (kp_anthropic_given(failed) && failed->type != KP_JSON_TRUE &&
+	if (kp_is_given(failed) && failed->type != KP_JSON_TRUE &&
 		failed->type != KP_JSON_FALSE) {
 		return bad(w, NULL, "expected a boolean", ".is_error");
 	}
 	if (kp_jv_is(said, KP_JSON_STRING)) {
-		if (said->s.n && push(w, &texts, said)) {
+		if (said->s.n && kp_make_push(&w->make, &texts, said)) {
 			return -1;
 		}
 	} else if (kp_jv_is(said, KP_JSON_ARRAY)) {
@@ -301,22 +188,16 @@ static int take_tool_result(struct walk *w, const struct kp_jv *block)
 		if (text_blocks(w, said, &texts)) {
 			return -1;
 		}
-	} else if (kp_anthropic_given(said)) {
+	} else if (kp_is_given(said)) {
 		return bad(w, NULL, "expected a string or a list of blocks", ".content");
 	}
 	if ((kp_jv_is(failed, KP_JSON_TRUE) && mark_error(w, &texts)) ||
-		content_of(w, &texts, &content)) {
+		kp_make_content(&w->make, &texts, &content)) {
 		return -1;
 	}
 	const kp_str *name = kp_map_get(&w->names, id.s);
-	const struct kp_jmember m[] = {
-		{ KP_S("role"), kp_anthropic_text(KP_S("tool")) },
-		{ KP_S("tool_call_id"), id },
-		{ KP_S("content"), content },
-		{ KP_S("name"), kp_anthropic_text(name ? *name : KP_S("")) },
-	};
-	return kp_anthropic_object(&w->make, m, KP_LEN(m) - !name, &message) ||
-			       push(w, &w->out, &message)
+	return kp_make_result(&w->make, id.s, &content, name ? *name : KP_STR_NULL, &message) ||
+			       kp_make_push(&w->make, &w->out, &message)
 		       ? -1
 		       : 0;
 }
@@ -380,10 +261,10 @@ static enum role role_of(kp_str name)
 static int take_content(struct walk *w, const struct kp_jv *content, uint32_t i)
 {
 	if (kp_jv_is(content, KP_JSON_STRING)) {
-		return content->s.n ? push(w, &w->texts, content) : 0;
+		return content->s.n ? kp_make_push(&w->make, &w->texts, content) : 0;
 	}
 	if (!kp_jv_is(content, KP_JSON_ARRAY)) {
-		return kp_anthropic_bad(w->make.err, NULL,
+		return kp_make_bad(w->make.err, NULL,
 			content ? "expected a string or a list of blocks" : "missing",
 			"messages[%u].content", i);
 	}
@@ -400,9 +281,9 @@ static int take_content(struct walk *w, const struct kp_jv *content, uint32_t i)
    does: it says nothing to a model, and no two prompts would begin alike. */
 static int take_system(struct walk *w, const struct kp_jv *system)
 {
-	struct list texts = { .n = 0 }, kept = { .n = 0 };
+	struct kp_made_list texts = { .n = 0 }, kept = { .n = 0 };
 	if (kp_jv_is(system, KP_JSON_STRING)) {
-		if (push(w, &texts, system)) {
+		if (kp_make_push(&w->make, &texts, system)) {
 			return -1;
 		}
 	} else if (!kp_jv_is(system, KP_JSON_ARRAY)) {
@@ -413,7 +294,7 @@ static int take_system(struct walk *w, const struct kp_jv *system)
 	for (uint32_t i = 0; i < texts.n; i++) {
 		kp_str s = texts.items[i].s;
 		if (s.n && !kp_str_starts(s, KP_S("x-anthropic-billing-header")) &&
-			push(w, &kept, &texts.items[i])) {
+			kp_make_push(&w->make, &kept, &texts.items[i])) {
 			return -1;
 		}
 	}
@@ -452,7 +333,7 @@ static int prefill(struct walk *w, struct kp_chat *chat, uint32_t n)
 		return 0;
 	}
 	if (w->calls.n || !w->texts.n) {
-		return kp_anthropic_bad(w->make.err, NULL,
+		return kp_make_bad(w->make.err, NULL,
 			w->calls.n ? "ends with a call that has no result"
 				   : "has no text to go on with",
 			"messages[%u]", n - 1);
@@ -464,7 +345,7 @@ static int prefill(struct walk *w, struct kp_chat *chat, uint32_t n)
 
 static int walk_all(struct walk *w, const struct kp_anthropic *a, struct kp_chat *chat)
 {
-	if (kp_anthropic_given(&a->system) && a->system.type) {
+	if (kp_is_given(&a->system) && a->system.type) {
 		snprintf(w->place, sizeof(w->place), "system");
 		if (take_system(w, &a->system)) {
 			return -1;
@@ -495,7 +376,7 @@ int kp_anthropic_settle(const struct kp_anthropic *a, struct kp_turn *turn, stru
 	if (r == 0 && w.out.n == 0) {
 		r = kp_err_param(err, "messages", "`messages`: they say nothing");
 	}
-	turn->chat.messages = array_of(&w.out);
+	turn->chat.messages = kp_made_array(&w.out);
 	return r;
 }
 
@@ -534,7 +415,7 @@ static int read_thinking(struct kp_json *j, struct kp_turn *turn, struct kp_err 
 			j, err, "`type` must be enabled, adaptive, between_tools or disabled");
 	}
 	chat->thinking = KP_THINKING_ON;
-	if (!kp_anthropic_given(n)) {
+	if (!kp_is_given(n)) {
 		return is_enabled ? kp_json_fail(j, err, "`budget_tokens` is missing") : 0;
 	}
 	if (n->type != KP_JSON_NUMBER || !kp_str_u64(n->s, INT32_MAX, &budget) || budget == 0) {
@@ -548,11 +429,11 @@ static int read_format(const struct kp_jv *format, struct kp_turn *turn, struct 
 {
 	const struct kp_jv *schema = kp_jv_get(format, KP_S("schema"));
 	if (!kp_str_eq(kp_jv_str(format, KP_S("type")), KP_S("json_schema"))) {
-		return kp_anthropic_bad(
+		return kp_make_bad(
 			err, NULL, "only `json_schema` is supported", "output_config.format.type");
 	}
 	if (!kp_jv_is(schema, KP_JSON_OBJECT)) {
-		return kp_anthropic_bad(err, NULL, schema ? "expected an object" : "missing",
+		return kp_make_bad(err, NULL, schema ? "expected an object" : "missing",
 			"output_config.format.schema");
 	}
 	turn->format = (struct kp_output_format){ .kind = KP_CONSTRAINT_JSON_SCHEMA,
@@ -570,14 +451,14 @@ static int read_output_config(struct kp_json *j, struct kp_turn *turn, struct kp
 	}
 	const struct kp_jv *effort = kp_jv_get(&v, KP_S("effort"));
 	const struct kp_jv *format = kp_jv_get(&v, KP_S("format"));
-	if (kp_anthropic_given(format) && read_format(format, turn, err)) {
+	if (kp_is_given(format) && read_format(format, turn, err)) {
 		return -1;
 	}
-	if (!kp_anthropic_given(effort)) {
+	if (!kp_is_given(effort)) {
 		return 0;
 	}
 	if (effort->type != KP_JSON_STRING) {
-		return kp_anthropic_bad(err, NULL, "expected a string", "output_config.effort");
+		return kp_make_bad(err, NULL, "expected a string", "output_config.effort");
 	}
 	turn->chat.reasoning_effort = effort->s;
 	turn->chat.effort_is_a_wish = true;

@@ -7,11 +7,11 @@
 static int bad(
 	struct kp_err *err, const char *reason, const char *what, uint32_t i, const char *member)
 {
-	return kp_anthropic_bad(err, reason, what, "tools[%u]%s", i, member);
+	return kp_make_bad(err, reason, what, "tools[%u]%s", i, member);
 }
 
 static int take_tool(
-	const struct kp_anthropic_maker *m, const struct kp_jv *tool, uint32_t i, struct kp_jv *ret)
+	const struct kp_maker *m, const struct kp_jv *tool, uint32_t i, struct kp_jv *ret)
 {
 	const struct kp_jv *type = kp_jv_get(tool, KP_S("type")),
 			   *name = kp_jv_get(tool, KP_S("name")),
@@ -22,7 +22,7 @@ static int take_tool(
 	if (tool->type != KP_JSON_OBJECT) {
 		return bad(m->err, NULL, "expected an object", i, "");
 	}
-	if (kp_anthropic_given(type) &&
+	if (kp_is_given(type) &&
 		!(type->type == KP_JSON_STRING && kp_str_eq(type->s, KP_S("custom")))) {
 		return bad(m->err, "unsupported_parameter",
 			"only `custom` tools are supported: others are run by Anthropic", i,
@@ -31,39 +31,39 @@ static int take_tool(
 	if (!kp_jv_is(name, KP_JSON_STRING) || name->s.n == 0) {
 		return bad(m->err, NULL, name ? "expected a name" : "missing", i, ".name");
 	}
-	if (kp_anthropic_given(description) && description->type != KP_JSON_STRING) {
+	if (kp_is_given(description) && description->type != KP_JSON_STRING) {
 		return bad(m->err, NULL, "expected a string", i, ".description");
 	}
 	if (!kp_jv_is(schema, KP_JSON_OBJECT)) {
 		return bad(m->err, NULL, schema ? "expected an object" : "missing", i,
 			".input_schema");
 	}
-	if (kp_anthropic_given(strict) && strict->type != KP_JSON_TRUE &&
+	if (kp_is_given(strict) && strict->type != KP_JSON_TRUE &&
 		strict->type != KP_JSON_FALSE) {
 		return bad(m->err, NULL, "expected a boolean", i, ".strict");
 	}
 	struct kp_jmember f[4] = { { KP_S("name"), *name } };
 	uint32_t n = 1;
-	if (kp_anthropic_given(description)) {
+	if (kp_is_given(description)) {
 		f[n++] = (struct kp_jmember){ KP_S("description"), *description };
 	}
 	f[n++] = (struct kp_jmember){ KP_S("parameters"), *schema };
 	if (kp_jv_is(strict, KP_JSON_TRUE)) {
 		f[n++] = (struct kp_jmember){ KP_S("strict"), *strict };
 	}
-	if (kp_anthropic_object(m, f, n, &function)) {
+	if (kp_make_object(m, f, n, &function)) {
 		return -1;
 	}
 	const struct kp_jmember wrapped[] = {
-		{ KP_S("type"), kp_anthropic_text(KP_S("function")) },
+		{ KP_S("type"), kp_made_text(KP_S("function")) },
 		{ KP_S("function"), function },
 	};
-	return kp_anthropic_object(m, wrapped, KP_LEN(wrapped), ret);
+	return kp_make_object(m, wrapped, KP_LEN(wrapped), ret);
 }
 
 int kp_anthropic_tools(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
-	const struct kp_anthropic_maker make = { turn->arena, err };
+	const struct kp_maker make = { turn->arena, err };
 	struct kp_jv list, *items;
 	if (kp_jv_read_as(j, KP_JSON_ARRAY, KP_MAX_VALUES, &list, err)) {
 		return -1;
@@ -113,7 +113,7 @@ int kp_anthropic_tool_choice(struct kp_json *j, struct kp_turn *turn, struct kp_
 	}
 	kp_str type = kp_jv_str(&v, KP_S("type"));
 	const struct kp_jv *one = kp_jv_get(&v, KP_S("disable_parallel_tool_use"));
-	if (kp_anthropic_given(one) && one->type != KP_JSON_TRUE && one->type != KP_JSON_FALSE) {
+	if (kp_is_given(one) && one->type != KP_JSON_TRUE && one->type != KP_JSON_FALSE) {
 		return kp_json_fail(j, err, "`disable_parallel_tool_use` must be a boolean");
 	}
 	turn->chat.one_call = kp_jv_is(one, KP_JSON_TRUE);
