@@ -10,6 +10,7 @@
 #include "json/value.h"
 
 struct kp_arena;
+struct kp_responses;
 
 enum kp_turn_kind { KP_TURN_NONE = 0, KP_TURN_CHAT, KP_TURN_COMPLETION };
 
@@ -78,9 +79,11 @@ struct kp_turn {
 	struct kp_chat chat;             /* CHAT */
 	const struct kp_prompt *prompts; /* COMPLETION */
 	size_t n_prompts;
-	const char *prompt_param; /* COMPLETION: what the client calls them; NULL: `prompt` */
+	const char *prompt_param; /* what the client calls its prompt; NULL: `prompt`, `messages` */
 	bool add_special_tokens;  /* of text prompts */
 
+	struct kp_responses *
+		response; /* what a request of that API says besides (prompt/responses.h); NULL of others */
 	struct kp_sampling sampling;
 	struct kp_output_format format;
 	bool stream, include_usage;

@@ -14,9 +14,9 @@ struct walk {
 	struct kp_maker make;
 	struct kp_made_list out;                    /* messages as OpenAI has them */
 	struct kp_made_list texts, thoughts, calls; /* of the open run */
-	enum role role;                     /* of the open run */
-	struct kp_map names;                /* of calls, by their id: kp_str */
-	char place[64];                     /* of the block */
+	enum role role;                             /* of the open run */
+	struct kp_map names;                        /* of calls, by their id: kp_str */
+	char place[64];                             /* of the block */
 };
 
 /* --- values ------------------------------------------------------------------------------------------------------------------------- */
@@ -31,7 +31,8 @@ static int bad(struct walk *w, const char *reason, const char *what, const char 
 static int put_message(struct walk *w, const char *role, const struct kp_made_list *texts)
 {
 	struct kp_jv message;
-	return kp_make_message(&w->make, role, texts, &w->thoughts, &w->calls, &message) ||
+	return kp_make_message(
+		       &w->make, kp_str_c(role), texts, &w->thoughts, &w->calls, &message) ||
 			       kp_make_push(&w->make, &w->out, &message)
 		       ? -1
 		       : 0;
@@ -154,7 +155,8 @@ static int mark_error(struct walk *w, struct kp_made_list *texts)
 	const struct kp_jv word = kp_made_text(texts->n ? KP_S("Error: ") : KP_S("Error"));
 	struct kp_made_list both = { .n = 0 };
 	struct kp_jv first;
-	if (kp_make_push(&w->make, &both, &word) || (texts->n && kp_make_push(&w->make, &both, &texts->items[0])) ||
+	if (kp_make_push(&w->make, &both, &word) ||
+		(texts->n && kp_make_push(&w->make, &both, &texts->items[0])) ||
 		kp_make_joined(&w->make, &both, &first)) {
 		return -1;
 	}
@@ -174,8 +176,7 @@ static int take_tool_result(struct walk *w, const struct kp_jv *block)
 	if (text_member(w, block, "tool_use_id", true, &id)) {
 		return -1;
 	}
-	if (kp_is_given(failed) && failed->type != KP_JSON_TRUE &&
-		failed->type != KP_JSON_FALSE) {
+	if (kp_is_given(failed) && failed->type != KP_JSON_TRUE && failed->type != KP_JSON_FALSE) {
 		return bad(w, NULL, "expected a boolean", ".is_error");
 	}
 	if (kp_jv_is(said, KP_JSON_STRING)) {

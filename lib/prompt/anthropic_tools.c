@@ -38,8 +38,7 @@ static int take_tool(
 		return bad(m->err, NULL, schema ? "expected an object" : "missing", i,
 			".input_schema");
 	}
-	if (kp_is_given(strict) && strict->type != KP_JSON_TRUE &&
-		strict->type != KP_JSON_FALSE) {
+	if (kp_is_given(strict) && strict->type != KP_JSON_TRUE && strict->type != KP_JSON_FALSE) {
 		return bad(m->err, NULL, "expected a boolean", i, ".strict");
 	}
 	struct kp_jmember f[4] = { { KP_S("name"), *name } };

@@ -15,8 +15,8 @@ int kp_make_bad(struct kp_err *err, const char *reason, const char *what, const 
 	return -1;
 }
 
-int kp_make_object(const struct kp_maker *m, const struct kp_jmember *members, uint32_t n,
-	struct kp_jv *ret)
+int kp_make_object(
+	const struct kp_maker *m, const struct kp_jmember *members, uint32_t n, struct kp_jv *ret)
 {
 	struct kp_jmember *copy = kp_arena_alloc(m->a, n * sizeof(*copy));
 	if (!copy) {
@@ -43,8 +43,7 @@ int kp_make_push(const struct kp_maker *m, struct kp_made_list *l, const struct 
 	return 0;
 }
 
-int kp_make_content(
-	const struct kp_maker *m, const struct kp_made_list *texts, struct kp_jv *ret)
+int kp_make_content(const struct kp_maker *m, const struct kp_made_list *texts, struct kp_jv *ret)
 {
 	struct kp_made_list parts = { .n = 0 };
 	if (texts->n < 2) {
@@ -66,8 +65,7 @@ int kp_make_content(
 	return 0;
 }
 
-int kp_make_joined(
-	const struct kp_maker *m, const struct kp_made_list *texts, struct kp_jv *ret)
+int kp_make_joined(const struct kp_maker *m, const struct kp_made_list *texts, struct kp_jv *ret)
 {
 	size_t n = 0;
 	for (uint32_t i = 0; i < texts->n; i++) {
@@ -87,10 +85,10 @@ int kp_make_joined(
 	return 0;
 }
 
-int kp_make_message(const struct kp_maker *m, const char *role, const struct kp_made_list *texts,
+int kp_make_message(const struct kp_maker *m, kp_str role, const struct kp_made_list *texts,
 	const struct kp_made_list *thoughts, const struct kp_made_list *calls, struct kp_jv *ret)
 {
-	struct kp_jmember members[4] = { { KP_S("role"), kp_made_text(kp_str_c(role)) },
+	struct kp_jmember members[4] = { { KP_S("role"), kp_made_text(role) },
 		{ KP_S("content"), { .type = KP_JSON_NULL } } };
 	bool has_calls = calls && calls->n;
 	uint32_t n = 2;

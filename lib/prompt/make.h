@@ -42,7 +42,7 @@ int kp_make_content(
 int kp_make_joined(
 	const struct kp_maker *m, const struct kp_made_list *texts, struct kp_jv *ret) KP_MUST_USE;
 /* A message of that role: an assistant's with calls alone has the content null. Lists may be NULL. */
-int kp_make_message(const struct kp_maker *m, const char *role, const struct kp_made_list *texts,
+int kp_make_message(const struct kp_maker *m, kp_str role, const struct kp_made_list *texts,
 	const struct kp_made_list *thoughts, const struct kp_made_list *calls,
 	struct kp_jv *ret) KP_MUST_USE;
 /* An entry of tool_calls; arguments: a string of JSON, or an object. */

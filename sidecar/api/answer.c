@@ -41,6 +41,42 @@ void kp_put_logprob(struct kp_buf *out, float v)
 	kp_json_w_f32(out, v > -9999.0f ? v : -9999.0f); /* NaN compares false: -9999.0 too */
 }
 
+static void put_token(struct kp_buf *out, const struct kp_event_logprob *p)
+{
+	kp_buf_lit(out, "{\"token\":");
+	kp_json_w_str(out, p->bytes);
+	kp_buf_lit(out, ",\"logprob\":");
+	kp_put_logprob(out, p->logprob);
+	kp_buf_lit(out, ",\"bytes\":[");
+	for (size_t i = 0; i < p->bytes.n; i++) {
+		if (i) {
+			kp_buf_addc(out, ',');
+		}
+		kp_buf_u64(out, (unsigned char)p->bytes.p[i]);
+	}
+	kp_buf_addc(out, ']');
+}
+
+void kp_put_logprobs(struct kp_buf *out, const struct kp_event *ev)
+{
+	for (size_t i = 0; i < ev->logprobs.n; i++) {
+		const struct kp_event_logprob *p = &ev->logprobs.items[i];
+		if (out->n) {
+			kp_buf_addc(out, ',');
+		}
+		put_token(out, p);
+		kp_buf_lit(out, ",\"top_logprobs\":[");
+		for (size_t k = 0; k < p->n_top; k++) {
+			if (k) {
+				kp_buf_addc(out, ',');
+			}
+			put_token(out, &p->top[k]);
+			kp_buf_addc(out, '}');
+		}
+		kp_buf_lit(out, "]}");
+	}
+}
+
 void kp_put_ids(struct kp_buf *out, const kp_id *ids, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -130,6 +166,16 @@ void kp_put_sse_error(struct kp_buf *out, const struct kp_err *err)
 	kp_buf_lit(out, "data: ");
 	kp_json_w_err(out, err);
 	kp_buf_lit(out, "\n\n");
+}
+
+size_t kp_leading_space(kp_str text, size_t most)
+{
+	size_t n = 0;
+	while (n < text.n && n < most &&
+		(text.p[n] == ' ' || (text.p[n] >= '\t' && text.p[n] <= '\r'))) {
+		n++;
+	}
+	return n;
 }
 
 kp_str kp_answer_head(

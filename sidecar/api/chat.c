@@ -37,43 +37,6 @@ static struct state *open_state(
 	return s->head.p ? s : NULL;
 }
 
-static void put_token(struct kp_buf *out, const struct kp_event_logprob *p)
-{
-	kp_buf_lit(out, "{\"token\":");
-	kp_json_w_str(out, p->bytes);
-	kp_buf_lit(out, ",\"logprob\":");
-	kp_put_logprob(out, p->logprob);
-	kp_buf_lit(out, ",\"bytes\":[");
-	for (size_t i = 0; i < p->bytes.n; i++) {
-		if (i) {
-			kp_buf_addc(out, ',');
-		}
-		kp_buf_u64(out, (unsigned char)p->bytes.p[i]);
-	}
-	kp_buf_addc(out, ']');
-}
-
-/* Appends entries to a list without its brackets. */
-static void put_logprobs(struct kp_buf *out, const struct kp_event *ev)
-{
-	for (size_t i = 0; i < ev->logprobs.n; i++) {
-		const struct kp_event_logprob *p = &ev->logprobs.items[i];
-		if (out->n) {
-			kp_buf_addc(out, ',');
-		}
-		put_token(out, p);
-		kp_buf_lit(out, ",\"top_logprobs\":[");
-		for (size_t k = 0; k < p->n_top; k++) {
-			if (k) {
-				kp_buf_addc(out, ',');
-			}
-			put_token(out, &p->top[k]);
-			kp_buf_addc(out, '}');
-		}
-		kp_buf_lit(out, "]}");
-	}
-}
-
 static void put_logprobs_member(
 	struct kp_buf *out, const struct state *s, const struct kp_buf *entries)
 {
@@ -184,7 +147,7 @@ static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf
 		chunk_end(s, out);
 		break;
 	case KP_EV_LOGPROBS:
-		put_logprobs(&s->logprobs, ev);
+		kp_put_logprobs(&s->logprobs, ev);
 		break;
 	case KP_EV_IDS:
 		kp_put_ids(&s->ids, ev->ids.p, ev->ids.n);
@@ -262,7 +225,7 @@ static void whole_event(void *state, const struct kp_event *ev, struct kp_buf *o
 	if (ev->kind == KP_EV_USAGE) {
 		s->usage = ev->usage;
 	} else if (ev->kind == KP_EV_LOGPROBS) {
-		put_logprobs(&c->logprobs, ev);
+		kp_put_logprobs(&c->logprobs, ev);
 	} else if (ev->kind == KP_EV_IDS) {
 		kp_put_ids(&c->ids, ev->ids.p, ev->ids.n);
 	} else if (ev->kind == KP_EV_ROLE || ev->kind == KP_EV_PROMPT_LOGPROBS) {

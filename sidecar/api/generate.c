@@ -1,5 +1,5 @@
-/* DESIGN: POST /v1/chat/completions, /v1/completions and /v1/messages: they differ in their parameters (params.c), in the shape of their
-   answers (chat.c, completions.c, messages.c) and of their errors, nothing else. */
+/* DESIGN: POST /v1/chat/completions, /v1/completions /v1/messages and /v1/responses: they differ in their parameters (params.c), in the shape of their
+   answers (chat.c, completions.c, messages.c, responses.c) and of their errors, nothing else. */
 #include "sidecar/api/generate.h"
 
 #include "sidecar/api/http.h"

@@ -13,6 +13,7 @@ static const struct kp_route routes[] = {
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/chat/completions"), "chat", NULL, kp_api_chat },
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/completions"), "completions", NULL,
 		kp_api_completions },
+	{ KP_S_INIT("POST"), KP_S_INIT("/v1/responses"), "responses", NULL, kp_api_responses },
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/messages"), "messages", NULL, kp_api_messages },
 	{ KP_S_INIT("POST"), KP_S_INIT("/v1/messages/count_tokens"), "count_tokens", NULL,
 		kp_api_count_tokens },

@@ -43,6 +43,7 @@ void kp_api_livez(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http
 void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r);
 void kp_api_chat(struct kp_api_call *c);
 void kp_api_completions(struct kp_api_call *c);
+void kp_api_responses(struct kp_api_call *c);
 void kp_api_messages(struct kp_api_call *c);
 void kp_api_count_tokens(struct kp_api_call *c);
 void kp_api_generate(struct kp_api_call *c);

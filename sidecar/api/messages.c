@@ -240,15 +240,11 @@ static void put_delta(struct state *s, kp_str text, struct kp_buf *out)
 
 static void take_text(struct state *s, kp_str text, struct kp_buf *out)
 {
-	size_t n = 0;
 	if (s->open == TEXT) {
 		put_delta(s, text, out);
 		return;
 	}
-	while (n < text.n && s->held.n + n < MAX_HELD &&
-		(text.p[n] == ' ' || (text.p[n] >= '\t' && text.p[n] <= '\r'))) {
-		n++;
-	}
+	size_t n = kp_leading_space(text, MAX_HELD - s->held.n);
 	kp_buf_add(&s->held, kp_str_sub(text, 0, n));
 	if (n < text.n) {
 		begin_block(s, TEXT, NULL, out);

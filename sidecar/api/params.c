@@ -8,6 +8,7 @@
 #include "prompt/anthropic.h"
 #include "prompt/chat.h"
 #include "prompt/messages.h"
+#include "prompt/responses.h"
 #include "sidecar/api/format.h"
 #include "sidecar/api/params_lists.h"
 #include "sidecar/api/prompts.h"
@@ -33,8 +34,10 @@ enum {
 	MESSAGES = KP_PARAMS_MESSAGES,
 	COUNT = KP_PARAMS_COUNT,
 	SGLANG = KP_PARAMS_SGLANG,
+	RESPONSES = KP_PARAMS_RESPONSES,
+	MOST = BOTH | RESPONSES,
 	ANTHROPIC = MESSAGES | COUNT,
-	ALL = BOTH | ANTHROPIC,
+	ALL = MOST | ANTHROPIC,
 };
 
 struct param {
@@ -84,6 +87,11 @@ static int read_chat(struct reader *r, struct kp_err *err)
 static int read_anthropic(struct reader *r, struct kp_err *err)
 {
 	return kp_anthropic_member(&r->j, r->name, &r->anthropic, r->t, err);
+}
+
+static int read_responses(struct reader *r, struct kp_err *err)
+{
+	return kp_responses_member(&r->j, r->name, r->t->response, r->t, err);
 }
 
 /* Its SDK's tool runner asks for it first, and does without when it reads this word. */
@@ -439,36 +447,36 @@ static const struct param table[] = {
 	{ "model", ALL, read_model, NULL },
 	{ "messages", CHAT, read_chat, NULL },
 	{ "prompt", COMPLETION, read_prompt, NULL },
-	{ "stream", BOTH | MESSAGES, read_stream, NULL },
-	{ "temperature", BOTH | MESSAGES | SGLANG, read_temperature, NULL },
+	{ "stream", MOST | MESSAGES, read_stream, NULL },
+	{ "temperature", MOST | MESSAGES | SGLANG, read_temperature, NULL },
 	{ "max_tokens", BOTH | MESSAGES, read_max_tokens, NULL },
 	{ "max_completion_tokens", CHAT, read_max_completion_tokens, NULL },
-	{ "top_p", BOTH | MESSAGES | SGLANG, read_top_p, NULL },
-	{ "stream_options", BOTH, read_stream_options, NULL },
-	{ "stop", BOTH | SGLANG, read_stop, NULL },
+	{ "top_p", MOST | MESSAGES | SGLANG, read_top_p, NULL },
+	{ "stream_options", MOST, read_stream_options, NULL },
+	{ "stop", MOST | SGLANG, read_stop, NULL },
 	{ "n", BOTH | SGLANG, read_n, NULL },
-	{ "seed", BOTH, read_seed, NULL },
-	{ "frequency_penalty", BOTH | SGLANG, read_frequency_penalty, NULL },
-	{ "presence_penalty", BOTH | SGLANG, read_presence_penalty, NULL },
-	{ "logit_bias", BOTH | SGLANG, read_logit_bias, NULL },
+	{ "seed", MOST, read_seed, NULL },
+	{ "frequency_penalty", MOST | SGLANG, read_frequency_penalty, NULL },
+	{ "presence_penalty", MOST | SGLANG, read_presence_penalty, NULL },
+	{ "logit_bias", MOST | SGLANG, read_logit_bias, NULL },
 	{ "logprobs", BOTH, read_logprobs, NULL },
-	{ "top_logprobs", CHAT, read_top_logprobs, NULL },
-	{ "top_k", BOTH | MESSAGES | SGLANG, read_top_k, NULL },
-	{ "min_p", BOTH | SGLANG, read_min_p, NULL },
-	{ "min_tokens", BOTH, read_min_tokens, NULL },
-	{ "repetition_penalty", BOTH | SGLANG, read_repetition_penalty, NULL },
-	{ "ignore_eos", BOTH | SGLANG, read_ignore_eos, NULL },
-	{ "stop_token_ids", BOTH | SGLANG, read_stop_ids, NULL },
-	{ "skip_special_tokens", BOTH | SGLANG, read_skip_special, NULL },
-	{ "spaces_between_special_tokens", BOTH | SGLANG, read_spaces_between, NULL },
-	{ "include_stop_str_in_output", BOTH, read_include_stop, NULL },
-	{ "chat_template_kwargs", CHAT | ANTHROPIC, read_chat, NULL },
+	{ "top_logprobs", CHAT | RESPONSES, read_top_logprobs, NULL },
+	{ "top_k", MOST | MESSAGES | SGLANG, read_top_k, NULL },
+	{ "min_p", MOST | SGLANG, read_min_p, NULL },
+	{ "min_tokens", MOST, read_min_tokens, NULL },
+	{ "repetition_penalty", MOST | SGLANG, read_repetition_penalty, NULL },
+	{ "ignore_eos", MOST | SGLANG, read_ignore_eos, NULL },
+	{ "stop_token_ids", MOST | SGLANG, read_stop_ids, NULL },
+	{ "skip_special_tokens", MOST | SGLANG, read_skip_special, NULL },
+	{ "spaces_between_special_tokens", MOST | SGLANG, read_spaces_between, NULL },
+	{ "include_stop_str_in_output", MOST, read_include_stop, NULL },
+	{ "chat_template_kwargs", CHAT | ANTHROPIC | RESPONSES, read_chat, NULL },
 	{ "add_generation_prompt", CHAT, read_chat, NULL },
 	{ "continue_final_message", CHAT, read_chat, NULL },
 	{ "documents", CHAT, read_chat, NULL },
 	{ "tools", CHAT, read_chat, NULL },
 	{ "tool_choice", CHAT, read_chat, NULL },
-	{ "parallel_tool_calls", CHAT, read_parallel, NULL },
+	{ "parallel_tool_calls", CHAT | RESPONSES, read_parallel, NULL },
 	{ "response_format", BOTH, read_format, NULL },
 	{ "structured_outputs", BOTH, read_format, NULL },
 	{ "guided_json", BOTH, read_format, NULL },
@@ -481,13 +489,33 @@ static const struct param table[] = {
 	{ "reasoning_effort", CHAT, read_chat, NULL },
 	{ "chat_template", CHAT, read_chat, NULL },
 	{ "add_special_tokens", BOTH, read_add_special, NULL },
-	{ "cache_salt", BOTH | MESSAGES, read_cache_salt, NULL },
+	{ "cache_salt", MOST | MESSAGES, read_cache_salt, NULL },
 	{ "messages", ANTHROPIC, read_anthropic, NULL },
 	{ "system", ANTHROPIC, read_anthropic, NULL },
 	{ "tools", ANTHROPIC, read_anthropic, NULL },
 	{ "tool_choice", ANTHROPIC, read_anthropic, NULL },
 	{ "thinking", ANTHROPIC, read_anthropic, NULL },
 	{ "output_config", ANTHROPIC, read_anthropic, NULL },
+	{ "input", RESPONSES, read_responses, NULL },
+	{ "instructions", RESPONSES, read_responses, NULL },
+	{ "previous_response_id", RESPONSES, read_responses, NULL },
+	{ "tools", RESPONSES, read_responses, NULL },
+	{ "tool_choice", RESPONSES, read_responses, NULL },
+	{ "text", RESPONSES, read_responses, NULL },
+	{ "reasoning", RESPONSES, read_responses, NULL },
+	{ "include", RESPONSES, read_responses, NULL },
+	{ "metadata", RESPONSES, read_responses, NULL },
+	{ "truncation", RESPONSES, read_responses, NULL },
+	{ "store", RESPONSES, read_responses, NULL },
+	{ "max_tool_calls", RESPONSES, read_responses, NULL },
+	{ "max_output_tokens", RESPONSES, read_max_tokens, NULL },
+	{ "background", RESPONSES, must_be_false, NULL },
+	{ "conversation", RESPONSES, NULL, "not supported: use `previous_response_id`" },
+	{ "prompt", RESPONSES, NULL, "prompts that a server keeps are not supported" },
+	{ "context_management", RESPONSES, must_be_empty_list, NULL },
+	{ "moderation", RESPONSES, NULL, "not supported" },
+	{ "prompt_cache_options", RESPONSES, NULL, "not supported" },
+	{ "background_options", RESPONSES, NULL, "not supported" },
 	{ "stop_sequences", MESSAGES, read_stop_sequences, NULL },
 	/* Accepted without effect on the answer (docs/api-openai.md and docs/api-anthropic.md list them). */
 	{ "metadata", MESSAGES, skip_value, NULL },
@@ -500,12 +528,12 @@ static const struct param table[] = {
 	{ "mcp_servers", ANTHROPIC, must_be_empty_list, NULL },
 	{ "container", MESSAGES, NULL, "not supported" },
 	{ "thread", MESSAGES, refuse_thread, NULL },
-	{ "user", BOTH, read_label, NULL },
-	{ "safety_identifier", CHAT, read_label, NULL },
-	{ "prompt_cache_key", CHAT, read_label, NULL },
-	{ "prompt_cache_retention", CHAT, read_label, NULL },
+	{ "user", MOST, read_label, NULL },
+	{ "safety_identifier", CHAT | RESPONSES, read_label, NULL },
+	{ "prompt_cache_key", CHAT | RESPONSES, read_label, NULL },
+	{ "prompt_cache_retention", CHAT | RESPONSES, read_label, NULL },
 	{ "metadata", CHAT, skip_value, NULL },
-	{ "service_tier", CHAT, read_service_tier, NULL },
+	{ "service_tier", CHAT | RESPONSES, read_service_tier, NULL },
 	{ "modalities", CHAT, read_modalities, NULL },
 	{ "store", CHAT, must_be_false, NULL },
 	{ "best_of", COMPLETION, read_best_of, NULL },
@@ -569,7 +597,14 @@ static int read_one(struct reader *r, kp_str name, struct kp_err *err)
 		return -1;
 	}
 	r->name = name;
-	return p->read(r, err);
+	const char *from = r->j.p;
+	if (p->read(r, err)) {
+		return -1;
+	}
+	if (r->api == KP_PARAMS_RESPONSES) { /* the answer says again what was asked */
+		kp_responses_echo(r->t->response, name, kp_str_n(from, (size_t)(r->j.p - from)));
+	}
+	return 0;
 }
 
 void kp_params_defaults(struct kp_turn *t)
@@ -582,11 +617,25 @@ void kp_params_defaults(struct kp_turn *t)
 	t->add_special_tokens = t->kind == KP_TURN_COMPLETION;
 }
 
-static int check_one_form(const struct kp_turn *t, struct kp_err *err)
+int kp_params_check_form(const struct kp_turn *t, struct kp_err *err)
 {
 	if (t->format.kind && t->chat.tool_choice >= KP_TOOL_CHOICE_REQUIRED) {
 		return kp_err_param(err, t->format.param,
 			"`%s`: `tool_choice` already asks for a tool call", t->format.param);
+	}
+	return 0;
+}
+
+static int settle_logprobs(struct reader *r, const char *needs, struct kp_err *err)
+{
+	struct kp_turn *t = r->t;
+	if (r->has_top_logprobs && r->top_logprobs > 0 && !r->logprobs_flag) {
+		return kp_err_param(err, "top_logprobs", "`top_logprobs`: needs %s", needs);
+	}
+	if (r->logprobs_flag) {
+		t->want_logprobs = true;
+		t->sampling.logprobs = (int32_t)r->top_logprobs;
+		t->sampling.set |= KP_SET_LOGPROBS;
 	}
 	return 0;
 }
@@ -597,18 +646,10 @@ static int settle_chat(struct reader *r, struct kp_err *err)
 	if (kp_chat_settle(t, err)) {
 		return -1;
 	}
-	if (check_one_form(t, err)) {
+	if (kp_params_check_form(t, err)) {
 		return -1;
 	}
-	if (r->has_top_logprobs && r->top_logprobs > 0 && !r->logprobs_flag) {
-		return kp_err_param(err, "top_logprobs", "`top_logprobs`: needs `logprobs`: true");
-	}
-	if (r->logprobs_flag) {
-		t->want_logprobs = true;
-		t->sampling.logprobs = (int32_t)r->top_logprobs;
-		t->sampling.set |= KP_SET_LOGPROBS;
-	}
-	return 0;
+	return settle_logprobs(r, "`logprobs`: true", err);
 }
 
 static int settle_completion(struct reader *r, struct kp_err *err)
@@ -649,7 +690,7 @@ static int settle_messages(struct reader *r, struct kp_err *err)
 {
 	struct kp_turn *t = r->t;
 	if (kp_anthropic_settle(&r->anthropic, t, err) || kp_chat_settle(t, err) ||
-		check_one_form(t, err)) {
+		kp_params_check_form(t, err)) {
 		return -1;
 	}
 	return r->api == KP_PARAMS_MESSAGES && !(t->sampling.set & KP_SET_MAX_TOKENS)
@@ -657,8 +698,20 @@ static int settle_messages(struct reader *r, struct kp_err *err)
 		       : 0;
 }
 
+/* Messages and tools are made later: some of them are not the request's own. */
+static int settle_responses(struct reader *r, struct kp_err *err)
+{
+	struct kp_turn *t = r->t;
+	t->prompt_param = "input";
+	r->logprobs_flag = t->response->wants_logprobs;
+	return settle_logprobs(r, "`include` of `message.output_text.logprobs`", err);
+}
+
 static int settle_api(struct reader *r, struct kp_err *err)
 {
+	if (r->api == KP_PARAMS_RESPONSES) {
+		return settle_responses(r, err);
+	}
 	if (r->api & ANTHROPIC) {
 		return settle_messages(r, err);
 	}

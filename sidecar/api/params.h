@@ -23,9 +23,10 @@ enum {
 enum kp_params_api {
 	KP_PARAMS_CHAT = 1,
 	KP_PARAMS_COMPLETION = 2,
-	KP_PARAMS_MESSAGES = 4, /* Anthropic's; turn->kind is CHAT */
-	KP_PARAMS_COUNT = 8,    /* its count_tokens */
-	KP_PARAMS_SGLANG = 16,  /* the sampling_params of its /generate */
+	KP_PARAMS_MESSAGES = 4,   /* Anthropic's; turn->kind is CHAT */
+	KP_PARAMS_COUNT = 8,      /* its count_tokens */
+	KP_PARAMS_SGLANG = 16,    /* the sampling_params of its /generate */
+	KP_PARAMS_RESPONSES = 32, /* turn->response is the caller's; turn->kind is CHAT */
 };
 int kp_params_read_api(
 	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
@@ -33,6 +34,8 @@ int kp_params_read_api(
 void kp_params_defaults(struct kp_turn *turn);
 /* The object at the cursor: SGLang's sampling_params. */
 int kp_params_sampling(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
+/* An answer cannot have a form and be a call that must be made. */
+int kp_params_check_form(const struct kp_turn *t, struct kp_err *err) KP_MUST_USE;
 /* Chat or completion, by turn->kind. */
 int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
 

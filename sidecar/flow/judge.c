@@ -12,10 +12,11 @@ const char kp_invalid_output[] = "invalid_output";
 
 static int compile(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
-	bool is_anthropic = f->api->dialect == KP_DIALECT_ANTHROPIC;
+	const char *member = f->api->dialect == KP_DIALECT_ANTHROPIC ? "input_schema"
+			     : f->turn.response                      ? "parameters"
+								     : "function.parameters";
 	(void)scratch;
-	return kp_output_schemas_compile(&f->turn, &f->offer,
-		is_anthropic ? "input_schema" : "function.parameters", &f->schemas, err);
+	return kp_output_schemas_compile(&f->turn, &f->offer, member, &f->schemas, err);
 }
 
 enum kp_step kp_stage_validate(struct kp_flow *f, struct kp_err *err)

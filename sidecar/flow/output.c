@@ -345,8 +345,9 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 		kp_choice_failed(c, &err);
 		return;
 	}
-	if (d->finish == KP_FINISH_ABORT && f->api->dialect == KP_DIALECT_ANTHROPIC) {
-		/* OpenAI's APIs have a word for it; here it would look like an end. */
+	if (d->finish == KP_FINISH_ABORT &&
+		(f->api->dialect == KP_DIALECT_ANTHROPIC || f->turn.response)) {
+		/* Chats have a word for it; here it would look like an end. */
 		kp_err_set(&err, KP_ABORTED, "the engine aborted the answer");
 		kp_choice_failed(c, &err);
 		return;

@@ -239,8 +239,8 @@ static int too_long(const struct kp_flow *f, size_t prompt, size_t wanted, const
 
 static const char *prompt_param(const struct kp_flow *f)
 {
-	const char *own = f->turn.prompt_param ? f->turn.prompt_param : "prompt";
-	return f->turn.kind == KP_TURN_CHAT ? "messages" : own;
+	const char *usual = f->turn.kind == KP_TURN_CHAT ? "messages" : "prompt";
+	return f->turn.prompt_param ? f->turn.prompt_param : usual;
 }
 
 /* Does the prompt with what may be generated fit into the model's context? */
