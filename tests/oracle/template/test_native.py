@@ -202,9 +202,12 @@ def check_native(ours, code, name, seeds):
     return texts
 
 
+FOUND = {"deepseek_v32": [3295]}  # seeds that once made a difference: a result before everything else
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_native(ours, code, name):
-    assert check_native(ours, code, name, range(300)) > 100
+    assert check_native(ours, code, name, [*range(300), *FOUND.get(name, [])]) > 100
 
 
 # Mistral's first versions, and SentencePiece's version 7: what comes out of the tokenizer is compared, since its texts begin with blanks.
