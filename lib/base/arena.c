@@ -176,6 +176,18 @@ void *kp_arena_grow(struct kp_arena *a, void *p, size_t old_n, size_t new_n)
 	return q;
 }
 
+char *kp_arena_room(struct kp_arena *a, size_t *ret_n)
+{
+	*ret_n = KP_MIN((size_t)(a->end - a->at), a->max - KP_MIN(a->used, a->max));
+	return a->at;
+}
+
+void kp_arena_take(struct kp_arena *a, size_t n)
+{
+	KP_BUG_ON(n > (size_t)(a->end - a->at));
+	(void)alloc_within(a, n, SIZE_MAX);
+}
+
 int kp_arena_dup(struct kp_arena *a, kp_str s, kp_str *ret, struct kp_err *err)
 {
 	size_t n;

@@ -30,6 +30,10 @@ void *kp_arena_calloc(struct kp_arena *a, size_t count, size_t size) KP_MUST_USE
 /* Grows the last allocation in place if it can, else copies. NULL: limit reached, `p` stays valid.
  */
 void *kp_arena_grow(struct kp_arena *a, void *p, size_t old_n, size_t new_n) KP_MUST_USE;
+/* What can be had at once and is written before it is known how much is needed: *ret_n bytes (none under ASan; a few or none where a chunk ends),
+   not allocated until kp_arena_take says how many of them are. No other call may come between the two. */
+char *kp_arena_room(struct kp_arena *a, size_t *ret_n) KP_MUST_USE;
+void kp_arena_take(struct kp_arena *a, size_t n);
 /* Copies with a terminating NUL that is not counted. RESOURCE_EXHAUSTED at the limit. */
 int kp_arena_dup(struct kp_arena *a, kp_str s, kp_str *ret, struct kp_err *err) KP_MUST_USE;
 /* Copy of a short string as C string, never NULL. */

@@ -1,11 +1,12 @@
 /* DESIGN: a cursor over the text, and a stack with one entry per open container that says whether a
    value was read in it and at which key or index the cursor is; the stack is the error path. A
    string is scanned once; without escapes it is returned as a slice of the input, with escapes it
-   is copied run by run into the arena. UTF-8 is checked only in strings that have a byte above
+   is written into the arena (unescape.h). UTF-8 is checked only in strings that have a byte above
    0x7f. Recursion: kp_json_skip only, bounded by KP_JSON_MAX_DEPTH. */
 #include "json/reader.h"
 #include "base/utf8.h"
 #include "json/scan.h"
+#include "json/unescape.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -193,49 +194,6 @@ static int next_in(struct kp_json *j, char close, struct kp_err *err)
 	return 1;
 }
 
-static unsigned hex4(const char *p, const char *end)
-{
-	uint64_t v;
-	return end - p >= 4 && kp_str_hex64(kp_str_n(p, 4), &v) ? (unsigned)v : UINT32_MAX;
-}
-
-/* The escape at p (behind the backslash): writes at most 4 bytes, returns the place behind it or
- * NULL with *why. */
-static const char *unescape(
-	const char *p, const char *end, char *out, size_t *ret_n, const char **why)
-{
-	*ret_n = 1;
-	*why = "invalid escape";
-	if (p >= end) {
-		return NULL;
-	}
-	unsigned char c = (unsigned char)*p;
-	if (c < 128 && kp_json_simple_escape[c]) {
-		*out = kp_json_simple_escape[c];
-		return p + 1;
-	}
-	if (c != 'u') {
-		return NULL;
-	}
-	uint32_t cp = hex4(p + 1, end);
-	if (cp == UINT32_MAX) {
-		return NULL;
-	}
-	p += 5;
-	if (cp >= 0xd800 && cp <= 0xdfff) {
-		uint32_t low =
-			end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : UINT32_MAX;
-		if (cp >= 0xdc00 || low < 0xdc00 || low > 0xdfff) {
-			*why = "lone surrogate escape";
-			return NULL;
-		}
-		cp = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
-		p += 6;
-	}
-	*ret_n = kp_utf8_encode(cp, out);
-	return p;
-}
-
 static int check_utf8(struct kp_json *j, kp_str s, struct kp_err *err)
 {
 	size_t ok = kp_utf8_valid_prefix(s);
@@ -258,46 +216,7 @@ static const char *find_quote(const char *p, const char *end)
 	return NULL;
 }
 
-/* Copies the plain bytes at p up to the next special one to `at`, which has KP_JSON_SLACK bytes more
- * room than they need. */
-static inline const char *copy_plain(const char *p, const char *end, char **at, bool *non_ascii)
-{
-	const char *stop = kp_json_copy(p, end, *at, non_ascii);
-	*at += stop - p;
-	return stop;
-}
-
-/* Writes what the literal's text from p on stands for to *at, up to its closing quote at q; NULL:
- * done, else the place of what is wrong. */
-static const char *write_escaped(
-	const char *p, const char *q, const char *end, char **at, bool *non_ascii, const char **why)
-{
-	char *out = *at;
-	while (p < q) {
-		size_t n = 1;
-		if (KP_UNLIKELY(*p != '\\')) {
-			*why = "control character in a string";
-			return p;
-		}
-		unsigned char c = (unsigned char)p[1]; /* at q at most: a backslash is before it */
-		if (KP_LIKELY(c < 128 && kp_json_simple_escape[c])) {
-			*out = kp_json_simple_escape[c];
-			out++;
-			p = copy_plain(p + 2, end, &out, non_ascii);
-			continue;
-		}
-		const char *next = unescape(p + 1, q, out, &n, why);
-		if (!next) {
-			return p;
-		}
-		out += n;
-		p = copy_plain(next, end, &out, non_ascii);
-	}
-	*at = out;
-	return NULL;
-}
-
-/* The same, only checked. */
+/* Checks a literal's text from its first escape at p on, up to its closing quote at q; NULL: nothing is wrong, else the place of what is. */
 static const char *skip_escaped(const char *p, const char *q, bool *non_ascii, const char **why)
 {
 	while (p < q) {
@@ -307,7 +226,7 @@ static const char *skip_escaped(const char *p, const char *q, bool *non_ascii, c
 			*why = "control character in a string";
 			return p;
 		}
-		const char *next = unescape(p + 1, q, out, &n, why);
+		const char *next = kp_json_escape(p + 1, q, out, &n, why);
 		if (!next) {
 			return p;
 		}
@@ -316,26 +235,68 @@ static const char *skip_escaped(const char *p, const char *q, bool *non_ascii, c
 	return NULL;
 }
 
-/* The rest of a string literal whose first escape is at j->p; `from` is its first byte. */
-static int read_escaped(
+static int text_ends(struct kp_json *j, struct kp_err *err)
+{
+	return fail_at(j, err, j->end, "the text ends inside a string");
+}
+
+/* Writes what the literal from `from` on stands for to `out`; j->p is its first escape. */
+static enum kp_json_unescaped unescape_to(const struct kp_json *j, const char *from, char *out,
+	size_t room, struct kp_json_unescape *u)
+{
+	size_t plain = (size_t)(j->p - from);
+	if (room < plain + KP_JSON_UNESCAPE_SLACK) {
+		return KP_JSON_NO_ROOM;
+	}
+	memcpy(out, from, plain);
+	u->p = j->p;
+	u->at = out + plain;
+	u->limit = out + room;
+	return kp_json_unescape_some(u);
+}
+
+/* The rest of a string literal whose first escape is at j->p; `from` is its first byte. What is free of the arena's chunk is mostly enough for it; so
+   its end need not be looked for before. */
+static int write_escaped(
 	struct kp_json *j, const char *from, bool non_ascii, kp_str *ret, struct kp_err *err)
 {
-	const char *q = find_quote(j->p, j->end), *why = NULL, *wrong;
+	struct kp_json_unescape u = { .end = j->end, .non_ascii = non_ascii };
+	size_t room;
+	char *out = kp_arena_room(j->arena, &room);
+	enum kp_json_unescaped r = unescape_to(j, from, out, room, &u);
+	const char *q = r == KP_JSON_AT_QUOTE ? u.p : find_quote(j->p, j->end);
 	if (!q) {
-		return fail_at(j, err, j->end, "the text ends inside a string");
+		return text_ends(j, err);
 	}
-	char *out = NULL, *at = NULL;
-	if (ret) {
-		out = kp_arena_alloc(j->arena, (size_t)(q - from) + KP_JSON_SLACK);
+	if (r == KP_JSON_NO_ROOM) {
+		room = (size_t)(q - from) + KP_JSON_UNESCAPE_SLACK;
+		out = kp_arena_alloc(j->arena, room);
 		if (!out) {
 			return kp_arena_full(err, "JSON string");
 		}
-		memcpy(out, from, (size_t)(j->p - from));
-		at = out + (j->p - from);
-		wrong = write_escaped(j->p, q, j->end, &at, &non_ascii, &why);
-	} else {
-		wrong = skip_escaped(j->p, q, &non_ascii, &why);
+		r = unescape_to(j, from, out, room, &u);
+	} else if (r == KP_JSON_AT_QUOTE) {
+		kp_arena_take(j->arena, (size_t)(u.at - out));
 	}
+	if (r != KP_JSON_AT_QUOTE) {
+		return fail_at(j, err, u.p, u.why);
+	}
+	if (u.non_ascii && check_utf8(j, kp_str_n(from, (size_t)(q - from)), err)) {
+		return -1;
+	}
+	j->p = q + 1;
+	*ret = kp_str_n(out, (size_t)(u.at - out));
+	return 0;
+}
+
+/* The same, only checked. */
+static int check_escaped(struct kp_json *j, const char *from, bool non_ascii, struct kp_err *err)
+{
+	const char *q = find_quote(j->p, j->end), *why = NULL;
+	if (!q) {
+		return text_ends(j, err);
+	}
+	const char *wrong = skip_escaped(j->p, q, &non_ascii, &why);
 	if (wrong) {
 		return fail_at(j, err, wrong, why);
 	}
@@ -343,9 +304,6 @@ static int read_escaped(
 		return -1;
 	}
 	j->p = q + 1;
-	if (ret) {
-		*ret = kp_str_n(out, (size_t)(at - out));
-	}
 	return 0;
 }
 
@@ -356,10 +314,11 @@ static int read_string(struct kp_json *j, kp_str *ret, struct kp_err *err)
 	bool non_ascii = false;
 	j->p = kp_json_scan(from, j->end, &non_ascii);
 	if (j->p >= j->end) {
-		return fail_at(j, err, j->end, "the text ends inside a string");
+		return text_ends(j, err);
 	}
 	if (*j->p == '\\') {
-		return read_escaped(j, from, non_ascii, ret, err);
+		return ret ? write_escaped(j, from, non_ascii, ret, err)
+			   : check_escaped(j, from, non_ascii, err);
 	}
 	if (*j->p != '"') {
 		return fail_at(j, err, j->p, "control character in a string");

@@ -77,39 +77,4 @@ static inline const char *kp_json_scan(const char *p, const char *end, bool *non
 	return p;
 }
 
-/* Room that kp_json_copy may write into behind the bytes that it copies. */
-enum { KP_JSON_SLACK = 32 };
-
-/* kp_json_scan that copies what it passes to `to`. */
-static inline const char *kp_json_copy(const char *p, const char *end, char *to, bool *non_ascii)
-{
-#if defined(__SSE2__)
-	const __m128i quote = _mm_set1_epi8('"'), back = _mm_set1_epi8('\\'),
-		      ctl = _mm_set1_epi8(0x1f);
-	while (end - p >= 32) {
-		__m128i a = _mm_loadu_si128((const __m128i *)(const void *)p),
-			b = _mm_loadu_si128((const __m128i *)(const void *)(p + 16));
-		_mm_storeu_si128((__m128i *)(void *)to, a);
-		_mm_storeu_si128((__m128i *)(void *)(to + 16), b);
-		__m128i ha = _mm_or_si128(
-				_mm_or_si128(_mm_cmpeq_epi8(a, quote), _mm_cmpeq_epi8(a, back)),
-				_mm_cmpeq_epi8(_mm_max_epu8(a, ctl), ctl)),
-			hb = _mm_or_si128(
-				_mm_or_si128(_mm_cmpeq_epi8(b, quote), _mm_cmpeq_epi8(b, back)),
-				_mm_cmpeq_epi8(_mm_max_epu8(b, ctl), ctl));
-		unsigned mask = (unsigned)_mm_movemask_epi8(ha) | (unsigned)_mm_movemask_epi8(hb)
-									  << 16;
-		*non_ascii |= _mm_movemask_epi8(_mm_or_si128(a, b)) != 0;
-		if (mask) {
-			return p + __builtin_ctz(mask);
-		}
-		p += 32;
-		to += 32;
-	}
-#endif
-	const char *stop = kp_json_scan(p, end, non_ascii);
-	memcpy(to, p, (size_t)(stop - p));
-	return stop;
-}
-
 #endif

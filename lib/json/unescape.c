@@ -1,0 +1,217 @@
+/* DESIGN: prose and code have an escape every twenty bytes, at places that no branch predictor knows. So with SSE2 64 bytes at a time are looked
+   at, one bit for each byte that is special, and the bits are walked: what stands between two of them is copied by moves of a fixed length, which
+   write more than they have to, and only the number of escapes in 64 bytes is a surprise. What is left at the end, and all of it without SSE2,
+   goes from one special byte to the next. */
+#include "json/unescape.h"
+
+#include "base/str.h"
+#include "base/utf8.h"
+#include "json/scan.h"
+
+enum { BLOCK = 64, STEP_ROOM = 2 * BLOCK };
+
+/* The value of a hexadecimal digit, one more than it; 0: none. */
+static const uint8_t hex_digit[256] = { ['0'] = 1,
+	['1'] = 2,
+	['2'] = 3,
+	['3'] = 4,
+	['4'] = 5,
+	['5'] = 6,
+	['6'] = 7,
+	['7'] = 8,
+	['8'] = 9,
+	['9'] = 10,
+	['a'] = 11,
+	['b'] = 12,
+	['c'] = 13,
+	['d'] = 14,
+	['e'] = 15,
+	['f'] = 16,
+	['A'] = 11,
+	['B'] = 12,
+	['C'] = 13,
+	['D'] = 14,
+	['E'] = 15,
+	['F'] = 16 };
+
+static uint32_t hex4(const char *p, const char *end)
+{
+	uint32_t v = 0;
+	bool ok = end - p >= 4;
+	for (int i = 0; ok && i < 4; i++) {
+		uint32_t d = hex_digit[(unsigned char)p[i]];
+		ok = d != 0;
+		v = v << 4 | (d - 1);
+	}
+	return ok ? v : UINT32_MAX;
+}
+
+const char *kp_json_escape(
+	const char *p, const char *end, char *out, size_t *ret_n, const char **why)
+{
+	*ret_n = 1;
+	*why = "invalid escape";
+	if (p >= end) {
+		return NULL;
+	}
+	unsigned char c = (unsigned char)*p;
+	if (c < 128 && kp_json_simple_escape[c]) {
+		*out = kp_json_simple_escape[c];
+		return p + 1;
+	}
+	if (c != 'u') {
+		return NULL;
+	}
+	uint32_t cp = hex4(p + 1, end);
+	if (cp == UINT32_MAX) {
+		return NULL;
+	}
+	p += 5;
+	if (cp >= 0xd800 && cp <= 0xdfff) {
+		uint32_t low =
+			end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : UINT32_MAX;
+		if (cp >= 0xdc00 || low < 0xdc00 || low > 0xdfff) {
+			*why = "lone surrogate escape";
+			return NULL;
+		}
+		cp = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
+		p += 6;
+	}
+	*ret_n = kp_utf8_encode(cp, out);
+	return p;
+}
+
+#if defined(__SSE2__)
+
+/* Bit i: byte i of v is special. */
+static inline uint64_t special16(__m128i v)
+{
+	const __m128i quote = _mm_set1_epi8('"'), back = _mm_set1_epi8('\\'),
+		      ctl = _mm_set1_epi8(0x1f);
+	__m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, back)),
+		_mm_cmpeq_epi8(_mm_max_epu8(v, ctl), ctl));
+	return (unsigned)_mm_movemask_epi8(hit);
+}
+
+/* The same of the 64 bytes at p. */
+static inline uint64_t special64(const char *p, bool *non_ascii)
+{
+	const __m128i *at = (const __m128i *)(const void *)p;
+	__m128i a = _mm_loadu_si128(at), b = _mm_loadu_si128(at + 1), c = _mm_loadu_si128(at + 2),
+		d = _mm_loadu_si128(at + 3);
+	*non_ascii |= _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d))) != 0;
+	return special16(a) | special16(b) << 16 | special16(c) << 32 | special16(d) << 48;
+}
+
+/* n <= BLOCK bytes; writes 32 or 64. Reads no more than `BLOCK` behind `from`. */
+static inline void copy_some(char *to, const char *from, size_t n)
+{
+	memcpy(to, from, 32);
+	if (KP_UNLIKELY(n > 32)) {
+		memcpy(to + 32, from + 32, 32);
+	}
+}
+
+/* Block by block, while there is room, and as much text behind a block as copies may read. True: the rest has to go on from p, where an escape that is
+   not of two bytes may be; false: p is at the quote or at a byte that must not be here. */
+static bool blocks(struct kp_json_unescape *u)
+{
+	const char *p = u->p;
+	char *at = u->at;
+	bool more = true, non_ascii = false;
+	while (u->end - p > STEP_ROOM && u->limit - at >= STEP_ROOM) {
+		uint64_t bits = special64(p, &non_ascii);
+		size_t from = 0;
+		while (bits) {
+			size_t i = (size_t)__builtin_ctzll(bits);
+			unsigned char c = (unsigned char)p[i + 1];
+			copy_some(at, p + from, i - from);
+			at += i - from;
+			from = i;
+			if (KP_UNLIKELY(p[i] != '\\')) {
+				more = false;
+				goto out;
+			}
+			if (KP_UNLIKELY(c >= 128 || !kp_json_simple_escape[c])) {
+				goto out;
+			}
+			*at++ = kp_json_simple_escape[c];
+			from = i + 2;
+			bits &= ~(UINT64_C(3) << i); /* what is escaped is not special */
+		}
+		if (from < BLOCK) {
+			copy_some(at, p + from, BLOCK - from);
+			at += BLOCK - from;
+			from = BLOCK;
+		}
+		p += from;
+		continue;
+	out:
+		p += from;
+		break;
+	}
+	u->p = p;
+	u->at = at;
+	u->non_ascii |= non_ascii;
+	return more;
+}
+
+#else
+
+static bool blocks(struct kp_json_unescape *u)
+{
+	(void)u;
+	return true;
+}
+
+#endif
+
+/* Escapes that stand one behind the other, as text of other scripts has them. */
+static enum kp_json_unescaped escapes(struct kp_json_unescape *u)
+{
+	while (u->p < u->end && *u->p == '\\') {
+		size_t n;
+		if (u->limit - u->at < STEP_ROOM) {
+			return KP_JSON_NO_ROOM;
+		}
+		const char *next = kp_json_escape(u->p + 1, u->end, u->at, &n, &u->why);
+		if (!next) {
+			return KP_JSON_WRONG;
+		}
+		u->p = next;
+		u->at += n;
+	}
+	return KP_JSON_AT_QUOTE;
+}
+
+static enum kp_json_unescaped at_end(struct kp_json_unescape *u)
+{
+	if (u->p < u->end && *u->p == '"') {
+		return KP_JSON_AT_QUOTE;
+	}
+	u->why = u->p == u->end ? "the text ends inside a string" : "control character in a string";
+	return KP_JSON_WRONG;
+}
+
+enum kp_json_unescaped kp_json_unescape_some(struct kp_json_unescape *u)
+{
+	while (blocks(u)) {
+		if (u->limit - u->at < STEP_ROOM) {
+			return KP_JSON_NO_ROOM;
+		}
+		size_t n = KP_MIN((size_t)(u->end - u->p), (size_t)BLOCK);
+		const char *end = u->p + n, *stop = kp_json_scan(u->p, end, &u->non_ascii);
+		memcpy(u->at, u->p, (size_t)(stop - u->p));
+		u->at += stop - u->p;
+		u->p = stop;
+		if (stop < end && *stop == '\\') {
+			enum kp_json_unescaped r = escapes(u);
+			if (r) {
+				return r;
+			}
+		} else if (stop < end || stop == u->end) {
+			break;
+		}
+	}
+	return at_end(u);
+}
