@@ -1,6 +1,6 @@
 # One line per module: what it may include and link, lowest first (docs/ARCHITECTURE.md, "Layers").
 # hack/check-layers reads this file too: an #include outside the closure fails the build.
-MODULES := base obs json jsonschema pki wire net fetch rpc admin core schema kube api inject engine control token template parse image prompt
+MODULES := base obs json jsonschema pki wire net fetch rpc admin core schema kube api inject mcp engine control token template parse image prompt
 
 DEPS_base     :=
 DEPS_obs      := base
@@ -17,6 +17,7 @@ DEPS_schema   := core json obs base
 DEPS_kube     := schema core fetch net json obs base
 DEPS_api      := schema core json obs base
 DEPS_inject   := api schema core json obs base
+DEPS_mcp      := fetch net json obs base
 DEPS_engine   := schema core net wire json obs base
 DEPS_control  := api schema core rpc net wire json obs base
 DEPS_token    := schema core json obs base
@@ -25,7 +26,7 @@ DEPS_parse    := schema core json obs base
 DEPS_image    := schema core json obs base
 DEPS_prompt   := parse template token schema core wire json obs base
 DEPS_operator := control inject api kube schema core admin rpc fetch net wire pki json obs base
-DEPS_sidecar  := jsonschema prompt parse template token control engine api schema core admin rpc fetch net wire pki json obs base
+DEPS_sidecar  := jsonschema prompt parse template token control engine mcp api schema core admin rpc fetch net wire pki json obs base
 DEPS_cli      := prompt parse template token inject api schema core net wire json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
