@@ -1,5 +1,5 @@
 /* DESIGN: what becomes of an output that breaks its schema, by spec.output.validation. The check of a choice (validate.h) sees its events on their way to the
-   encoder; its verdict comes just before the finish. `Retry` needs an answer that nobody has seen: the encoder forgets the choice, and once its call is over it
+   encoder; its verdict comes just before the finish, or, where it is certain earlier and nobody gets the rest, then: the engine's call is cancelled. `Retry` needs an answer that nobody has seen: the encoder forgets the choice, and once its call is over it
    starts again as if it had never run, with another seed. That is done once; what then is wrong is marked. */
 #include "sidecar/flow/output.h"
 
@@ -41,6 +41,13 @@ static int refuse(
 	return -1;
 }
 
+static bool may_be_again(const struct kp_choice *c)
+{
+	const struct kp_flow *f = c->flow;
+	return f->revision->validation == KP_VALIDATION_RETRY && f->encoder->forget &&
+	       !c->was_again;
+}
+
 int kp_flow_judge(
 	struct kp_choice *c, struct kp_event *ev, struct kp_output_fault *fault, struct kp_err *err)
 {
@@ -52,8 +59,7 @@ int kp_flow_judge(
 		return 0;
 	}
 	enum kp_output_result result = kp_output_check_finish(c->check, is_cut, fault);
-	c->is_again = result == KP_OUTPUT_INVALID && how == KP_VALIDATION_RETRY &&
-		      f->encoder->forget && !c->was_again;
+	c->is_again = result == KP_OUTPUT_INVALID && may_be_again(c);
 	kp_metrics_validation(f->l->gateway, f->model, result, c->is_again);
 	if (result == KP_OUTPUT_NONE || result == KP_OUTPUT_VALID || c->is_again) {
 		return 0;
@@ -63,6 +69,23 @@ int kp_flow_judge(
 	}
 	ev->finish.fault = fault;
 	return 0;
+}
+
+int kp_flow_judge_early(struct kp_choice *c, struct kp_err *err)
+{
+	struct kp_output_fault fault;
+	struct kp_event end = { .kind = KP_EV_FINISH, .choice = c->index };
+	if (!c->check || c->is_done) {
+		return 0;
+	}
+	enum kp_output_result result = kp_output_check_certain(c->check);
+	bool fails = result && c->flow->revision->validation == KP_VALIDATION_FAIL;
+	if (!fails && (result != KP_OUTPUT_INVALID || !may_be_again(c))) {
+		return 0;
+	}
+	end.finish.reason = KP_FINISH_STOP;
+	c->is_done = true;
+	return kp_flow_judge(c, &end, &fault, err);
 }
 
 void kp_flow_again(struct kp_choice *c)

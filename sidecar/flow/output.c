@@ -362,7 +362,8 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d)
 		shown.logprobs = NULL;
 	}
 	if ((begins && emit_prompt(c, d, &err)) ||
-		(c->parser ? emit_parsed(c, &shown, &err) : emit_delta(c, &shown, &err))) {
+		(c->parser ? emit_parsed(c, &shown, &err) : emit_delta(c, &shown, &err)) ||
+		kp_flow_judge_early(c, &err)) {
 		kp_flow_fail(f, &err);
 		return;
 	}

@@ -24,6 +24,8 @@ void kp_choice_init(struct kp_choice *c);
    sent, and kp_flow_again comes once the call is over. */
 int kp_flow_judge(struct kp_choice *c, struct kp_event *ev, struct kp_output_fault *fault,
 	struct kp_err *err) KP_MUST_USE;
+/* Behind each delta: an output whose verdict is certain and that will be made again or fails is over now (c->is_done). -1: the turn has to fail. */
+int kp_flow_judge_early(struct kp_choice *c, struct kp_err *err) KP_MUST_USE;
 void kp_flow_again(struct kp_choice *c);
 
 #endif

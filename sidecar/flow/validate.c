@@ -229,6 +229,14 @@ void kp_output_check_event(struct kp_output_check *c, const struct kp_event *ev)
 	}
 }
 
+enum kp_output_result kp_output_check_certain(const struct kp_output_check *c)
+{
+	if (c->call_fault.result == KP_OUTPUT_NONE && !c->n_calls && !c->schemas->offer->n) {
+		return c->text_fault.result;
+	}
+	return c->call_fault.result;
+}
+
 enum kp_output_result kp_output_check_finish(
 	struct kp_output_check *c, bool is_cut, struct kp_output_fault *ret)
 {

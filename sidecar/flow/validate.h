@@ -23,6 +23,9 @@ struct kp_output_check *kp_output_check_create(const struct kp_output_schemas *s
 void kp_output_check_destroy(struct kp_output_check *c);
 /* An event of this choice, in order. */
 void kp_output_check_event(struct kp_output_check *c, const struct kp_event *ev);
+/* What kp_output_check_finish will say whatever comes: INVALID, UNCHECKED (which a later call may make INVALID), or NONE: nothing is certain yet. A text that is
+   wrong is not, where tools are offered: a call would stand in its place. */
+enum kp_output_result kp_output_check_certain(const struct kp_output_check *c);
 /* After the last. is_cut: the output was ended before the model did. *ret is written unless the result is NONE (nothing of this output had a schema) or VALID.
    An answer that calls tools is judged by its calls alone. */
 enum kp_output_result kp_output_check_finish(

@@ -27,13 +27,15 @@ def write_call(arguments):
 class Engines:
     """A gateway with a model for each setting, before an engine that writes the texts: a request with seed S gets the S-th."""
 
-    def __init__(self, start, qwen3, qwen3_path, token_file, *texts):
+    def __init__(self, start, qwen3, qwen3_path, token_file, *texts, itl_ms=0):
         ids = [qwen3.encode(text) for text in texts]
         self.length = max(len(i) for i in ids)
         (pad,) = qwen3.encode("\n")
         script = token_file([one for i in ids for one in i + [pad] * (self.length - len(i))])
         self.sim = start(
-            Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--tokens", script, "--seed-step", self.length, "--stop-after", self.length + 1
+            Sim,
+            *("--vocab", QWEN3_TOKENS, "--eos", EOS, "--itl-ms", itl_ms),
+            *("--tokens", script, "--seed-step", self.length, "--stop-after", self.length + 1),
         )
         engines = [engine(s.lower(), self.sim.port, model=s, path=qwen3_path) for s in SETTINGS]
         for e, setting in zip(engines, SETTINGS):
@@ -156,7 +158,51 @@ def test_a_second_try_of_a_message(mended):
     assert mark_of(MESSAGES, answer)["at"] == "/tags/1" and [b["text"].strip() for b in answer["content"]] == [BAD]
     assert len(mended.sim.events("start", answer["id"])) == 2
     once = mended(MESSAGES, "Mark").json()["usage"]["output_tokens"]
-    assert once == mended.length + 1 and answer["usage"]["output_tokens"] == 2 * once  # both are paid for
+    assert once == mended.length + 1 and once < answer["usage"]["output_tokens"] < 2 * once  # both are paid for, the first up to its fault
+
+
+LONG_TEXT = json.dumps({"n": 12, "tags": ["a", 7, *["b"] * 400]})
+LONG_CALLS = f"{write_call(BAD)}\n" + f"{write_call(GOOD)}\n" * 60
+
+
+@pytest.fixture(scope="module", params=("text", "call"))
+def long(request, start_shared, qwen3, qwen3_path, token_file):
+    """Wrong soon, and then long; and how the check is asked for."""
+    e = Engines(start_shared, qwen3, qwen3_path, token_file, LONG_TEXT if request.param == "text" else LONG_CALLS, GOOD, itl_ms=1)
+    e.ask = {} if request.param == "text" else {"tools": [TOOL], "response_format": {"type": "text"}}
+    return e
+
+
+def ends(e, answer_id):
+    """How the engine's calls of a request ended, with the tokens each made."""
+    found = lambda event: e.sim.events(event, answer_id)
+    wait_until(lambda: len(found("start")) == len(found("end")) + len(found("cancelled")), "its ends")
+    return [(x["event"], x["after"]) for x in found(None) if x["event"] in ("end", "cancelled")]
+
+
+@pytest.mark.parametrize("is_streamed", (False, True))
+def test_what_has_become_wrong_is_not_written_to_its_end(long, is_streamed):
+    answer = long(CHAT, "Fail", max_tokens=5000, stream=is_streamed, **long.ask)
+    assert "/tags/1" in answer.body.decode() and "invalid_output" in answer.body.decode()
+    ((event, tokens),) = ends(long, answer.headers["x-request-id"])
+    assert event == "cancelled" and tokens < long.length / 2
+    wait_until(lambda: long.gateway.metric("kelpie_requests_in_flight") == 0, "nothing in flight")
+
+
+def test_a_second_try_begins_once_the_first_is_lost(long):
+    answer = long(CHAT, "Retry", max_tokens=5000, **long.ask).json()
+    assert mark_of(CHAT, answer) is None and answer["choices"][0]["message"]["content"].strip() == GOOD
+    (first, tokens), (second, rest) = ends(long, answer["id"])
+    assert (first, second) == ("cancelled", "end") and tokens < long.length / 2 < rest
+    for again in (long(CHAT, "Mark", max_tokens=5000, **long.ask).json(), long(CHAT, "Retry", max_tokens=5000, **long.ask, n=2).json()):
+        assert mark_of(CHAT, again)["at"] == "/tags/1"  # with n = 2 the second try of the first is as wrong, and goes on
+        assert ends(long, again["id"])[-1][0] == "end"
+
+
+def test_a_text_that_a_call_may_replace_goes_on(start, qwen3, qwen3_path, token_file):
+    e = Engines(start, qwen3, qwen3_path, token_file, f"I put.\n{write_call(GOOD)}")
+    answer = e(CHAT, "Fail", tools=[TOOL]).json()
+    assert answer["choices"][0]["finish_reason"] == "tool_calls" and mark_of(CHAT, answer) is None
 
 
 def test_each_result_is_counted(start, qwen3, qwen3_path, token_file):

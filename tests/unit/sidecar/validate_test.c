@@ -128,6 +128,28 @@ static void test_a_text(void **state)
 	}
 }
 
+static void test_what_is_certain_before_the_end(void **state)
+{
+	struct fixture x;
+	(void)state;
+	begin(&x, SCHEMA, NULL);
+	text(&x, KP_EV_TEXT, "{\"n\":");
+	assert_int_equal(kp_output_check_certain(x.check), KP_OUTPUT_NONE);
+	text(&x, KP_EV_TEXT, "\"");
+	assert_int_equal(kp_output_check_certain(x.check), KP_OUTPUT_INVALID);
+	end(&x);
+
+	begin(&x, SCHEMA, TOOLS); /* a call may take the text's place */
+	text(&x, KP_EV_TEXT, "I look.");
+	assert_int_equal(kp_output_check_certain(x.check), KP_OUTPUT_NONE);
+	call(&x, "loose", "{]");
+	call(&x, "exact", "{\"a\":\"b\"}");
+	assert_int_equal(kp_output_check_certain(x.check), KP_OUTPUT_NONE);
+	call(&x, "exact", "{\"a\":1}");
+	assert_int_equal(kp_output_check_certain(x.check), KP_OUTPUT_INVALID);
+	expect(&x, false, KP_OUTPUT_INVALID, 2, "/a");
+}
+
 static void test_arguments_of_strict_tools(void **state)
 {
 	struct fixture x;
@@ -215,6 +237,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_text),
+		cmocka_unit_test(test_what_is_certain_before_the_end),
 		cmocka_unit_test(test_arguments_of_strict_tools),
 		cmocka_unit_test(test_calls_take_the_place_of_the_text),
 		cmocka_unit_test(test_budget),
