@@ -581,12 +581,12 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 		return -1;
 	}
 	finish_info(b);
-	struct kp_image image;
-	if (kp_image_make(t, &image, err)) {
+	struct kp_token_image image;
+	if (kp_token_image_make(t, &image, err)) {
 		return -1;
 	}
-	if (kp_image_open(image, ret, err)) {
-		kp_image_fini(&image);
+	if (kp_token_image_open(image, ret, err)) {
+		kp_token_image_fini(&image);
 		return -1;
 	}
 	return 0;

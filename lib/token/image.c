@@ -106,7 +106,7 @@ static char *map_block(size_t n)
 	return p;
 }
 
-int kp_image_make(struct kp_tokenizer *built, struct kp_image *ret, struct kp_err *err)
+int kp_token_image_make(struct kp_tokenizer *built, struct kp_token_image *ret, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf facts;
 	struct table tables[KP_IMAGE_TABLES];
@@ -145,7 +145,7 @@ int kp_image_make(struct kp_tokenizer *built, struct kp_image *ret, struct kp_er
 			memcpy(p + h.table[i].at, get(&tables[i]), (size_t)h.table[i].n);
 		}
 	}
-	*ret = (struct kp_image){ p, at };
+	*ret = (struct kp_token_image){ p, at };
 	return 0;
 }
 
@@ -161,7 +161,7 @@ static bool fits(struct section s, size_t size)
 }
 
 /* Points the tables into the block. */
-static int attach(struct kp_tokenizer *t, const struct kp_image *image, const struct head *h,
+static int attach(struct kp_tokenizer *t, const struct kp_token_image *image, const struct head *h,
 	struct kp_err *err)
 {
 	struct table tables[KP_IMAGE_TABLES];
@@ -182,7 +182,8 @@ static int attach(struct kp_tokenizer *t, const struct kp_image *image, const st
 	return 0;
 }
 
-static int open_block(struct kp_tokenizer *t, const struct kp_image *image, struct kp_err *err)
+static int open_block(
+	struct kp_tokenizer *t, const struct kp_token_image *image, struct kp_err *err)
 {
 	struct head h;
 	if (image->n < sizeof(h)) {
@@ -198,14 +199,14 @@ static int open_block(struct kp_tokenizer *t, const struct kp_image *image, stru
 	}
 	kp_str facts = kp_str_n(image->p + h.facts.at, (size_t)h.facts.n);
 	return kp_facts_read(t, facts, err) || attach(t, image, &h, err) ||
-			       kp_image_check(t, err) ||
+			       kp_token_image_check(t, err) ||
 			       kp_matcher_init(&t->raw, t->added, t->n_added, false, err) ||
 			       kp_matcher_init(&t->normalized, t->added, t->n_added, true, err)
 		       ? -1
 		       : 0;
 }
 
-int kp_image_open(struct kp_image image, struct kp_tokenizer **ret, struct kp_err *err)
+int kp_token_image_open(struct kp_token_image image, struct kp_tokenizer **ret, struct kp_err *err)
 {
 	struct kp_tokenizer *t = kp_tokenizer_new(err);
 	if (!t) {
@@ -223,15 +224,15 @@ int kp_image_open(struct kp_image image, struct kp_tokenizer **ret, struct kp_er
 	return 0;
 }
 
-void kp_image_fini(struct kp_image *image)
+void kp_token_image_fini(struct kp_token_image *image)
 {
 	if (image->p) {
 		munmap(image->p, image->n);
 	}
-	*image = (struct kp_image){ NULL, 0 };
+	*image = (struct kp_token_image){ NULL, 0 };
 }
 
-static struct kp_digest sum(const struct kp_image *image, const struct kp_digest_key *key)
+static struct kp_digest sum(const struct kp_token_image *image, const struct kp_digest_key *key)
 {
 	struct {
 		struct head h;
@@ -243,7 +244,8 @@ static struct kp_digest sum(const struct kp_image *image, const struct kp_digest
 	return kp_digest(key, kp_str_n(&all, sizeof(all)));
 }
 
-void kp_image_sign(struct kp_image *image, const struct kp_digest_key *key, struct kp_digest name)
+void kp_token_image_sign(
+	struct kp_token_image *image, const struct kp_digest_key *key, struct kp_digest name)
 {
 	struct head h;
 	memcpy(&h, image->p, sizeof(h));
@@ -253,7 +255,7 @@ void kp_image_sign(struct kp_image *image, const struct kp_digest_key *key, stru
 	memcpy(image->p, &h, sizeof(h));
 }
 
-int kp_image_verify(const struct kp_image *image, const struct kp_digest_key *key,
+int kp_token_image_verify(const struct kp_token_image *image, const struct kp_digest_key *key,
 	struct kp_digest name, struct kp_err *err)
 {
 	struct head h;
@@ -267,7 +269,8 @@ int kp_image_verify(const struct kp_image *image, const struct kp_digest_key *ke
 	return kp_digest_eq(sum(image, key), h.sum) ? 0 : broken(err, "checksum");
 }
 
-int kp_image_map(int directory, const char *name, struct kp_image *ret, struct kp_err *err)
+int kp_token_image_map(
+	int directory, const char *name, struct kp_token_image *ret, struct kp_err *err)
 {
 	struct stat st;
 	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -287,6 +290,6 @@ int kp_image_map(int directory, const char *name, struct kp_image *ret, struct k
 	if (p == MAP_FAILED) {
 		return kp_err_sys(err, code, "map image `%s`", name);
 	}
-	*ret = (struct kp_image){ p, (size_t)st.st_size };
+	*ret = (struct kp_token_image){ p, (size_t)st.st_size };
 	return 0;
 }

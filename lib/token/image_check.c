@@ -233,7 +233,7 @@ static int check_facts(const struct kp_tokenizer *t, struct kp_err *err)
 	return ok ? 0 : broken(err, "added tokens");
 }
 
-int kp_image_check(const struct kp_tokenizer *t, struct kp_err *err)
+int kp_token_image_check(const struct kp_tokenizer *t, struct kp_err *err)
 {
 	return check_vocab(t, err) || check_facts(t, err) || check_model(t, err) ||
 			       check_text(t, err)

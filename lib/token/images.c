@@ -240,13 +240,14 @@ static int map(struct kp_token_images *s, struct kp_digest name, struct kp_token
 	struct kp_err *err)
 {
 	char file[NAME_LENGTH];
-	struct kp_image image = { NULL, 0 };
+	struct kp_token_image image = { NULL, 0 };
 	print_name(name, file);
-	if (kp_image_map(s->fd, file, &image, err)) {
+	if (kp_token_image_map(s->fd, file, &image, err)) {
 		return -1;
 	}
-	if (kp_image_verify(&image, &s->key, name, err) || kp_image_open(image, ret, err)) {
-		kp_image_fini(&image);
+	if (kp_token_image_verify(&image, &s->key, name, err) ||
+		kp_token_image_open(image, ret, err)) {
+		kp_token_image_fini(&image);
 		return -1;
 	}
 	return 0;
@@ -259,7 +260,7 @@ static int keep(struct kp_token_images *s, struct kp_digest name, struct kp_toke
 	char file[NAME_LENGTH], new[NAME_LENGTH];
 	struct kp_tokenizer *mapped;
 	print_name(name, file);
-	kp_image_sign(&(*t)->image, &s->key, name);
+	kp_token_image_sign(&(*t)->image, &s->key, name);
 	if (write_new(s, kp_str_n((*t)->image.p, (*t)->image.n), new, err)) {
 		return -1;
 	}

@@ -55,8 +55,9 @@ struct kp_tokenizer {
 	struct kp_refcount ref;
 	uint32_t serial;        /* never reused in a process: keys of scratch caches */
 	struct kp_arena *arena; /* small things: added tokens, strings, eog */
-	struct kp_image image;  /* where the tables and texts lie; none while it is being built */
-	bool borrows;           /* from the image: the tables are not freed one by one */
+	struct kp_token_image
+		image; /* where the tables and texts lie; none while it is being built */
+	bool borrows;  /* from the image: the tables are not freed one by one */
 	struct kp_vocab vocab;
 	struct kp_bpe bpe;
 	struct kp_words words; /* whole pieces that are one token */

@@ -60,7 +60,7 @@ void kp_tokenizer_unref(struct kp_tokenizer *t)
 	if (!t->borrows) {
 		free_tables(t);
 	}
-	kp_image_fini(&t->image);
+	kp_token_image_fini(&t->image);
 	kp_arena_destroy(t->arena);
 	kp_free(&t);
 }

@@ -99,9 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (n == 0) {
 		return 0;
 	}
-	const struct kp_image *from = &base[(data[0] & 0x7f) % KP_LEN(sources)]->image;
-	struct kp_image image = { mmap(NULL, from->n, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	const struct kp_token_image *from = &base[(data[0] & 0x7f) % KP_LEN(sources)]->image;
+	struct kp_token_image image = { mmap(NULL, from->n, PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 		from->n };
 	KP_BUG_ON(image.p == MAP_FAILED);
 	memcpy(image.p, from->p, from->n);
@@ -120,9 +120,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	}
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_tokenizer *t = NULL;
-	if (kp_image_open(image, &t, &err)) {
+	if (kp_token_image_open(image, &t, &err)) {
 		KP_BUG_ON(!err.msg[0] || t);
-		kp_image_fini(&image);
+		kp_token_image_fini(&image);
 		return 0;
 	}
 	use(t);

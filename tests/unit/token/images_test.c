@@ -374,8 +374,8 @@ static void lying_tables(void **state)
 	for (size_t i = 0; i < KP_LEN(lies) + 2; i++) {
 		struct kp_err err = KP_ERR_INIT;
 		struct kp_tokenizer *made = NULL;
-		struct kp_image image;
-		assert_int_equal(kp_image_make(t, &image, &err), 0);
+		struct kp_token_image image;
+		assert_int_equal(kp_token_image_make(t, &image, &err), 0);
 		struct kp_pair_line *line =
 			(struct kp_pair_line *)(void *)(image.p +
 							((const char *)t->bpe.line - t->image.p));
@@ -390,12 +390,12 @@ static void lying_tables(void **state)
 			line[k / 8].rank[k % 8] =
 				i == KP_LEN(lies) ? UINT32_MAX : (uint32_t)t->bpe.n_merges + 300;
 		}
-		assert_int_equal(kp_image_open(image, &made, &err), -1);
+		assert_int_equal(kp_token_image_open(image, &made, &err), -1);
 		assert_null(made);
 		assert_int_equal(err.code, KP_DATA_LOSS);
 		assert_non_null(
 			strstr(err.msg, i < KP_LEN(lies) ? lies[i].message : "table `merges`"));
-		kp_image_fini(&image);
+		kp_token_image_fini(&image);
 	}
 	kp_tokenizer_unref(t);
 	place_free(p);
