@@ -399,7 +399,7 @@ static void work(struct kp_defer *d)
 
 /* The bytes of a call that follow its struct. -1: more than can be sent. */
 static int call_bytes(const struct kp_header *md, size_t n_md, size_t n_path, kp_str message,
-	size_t *ret_bytes, struct kp_err *err)
+	size_t n_tail, size_t *ret_bytes, struct kp_err *err)
 {
 	if (n_md > KP_GRPC_METADATA_MAX) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
@@ -417,9 +417,10 @@ static int call_bytes(const struct kp_header *md, size_t n_md, size_t n_path, kp
 				"send metadata: more than %d bytes", KP_GRPC_HEAD_BYTES_MAX);
 		}
 	}
-	if (message.n > UINT32_MAX) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "send message of %zu bytes: too long",
-			message.n);
+	size_t total;
+	if (!kp_size_add(message.n, n_tail, &total) || total > UINT32_MAX) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+			"send message of more than %zu bytes: too long", message.n);
 	}
 	*ret_bytes = bytes + message.n;
 	return 0;
@@ -447,13 +448,13 @@ static kp_str put_value(char **at, const struct kp_header *h)
 }
 
 static void fill(struct kp_grpc_call *call, kp_str path, const struct kp_header *md, size_t n_md,
-	kp_str message, kp_str *ret_request)
+	kp_str message, size_t n_tail, kp_str *ret_request)
 {
+	size_t n = message.n + n_tail;
 	char *at = (char *)&call->metadata[n_md];
 	call->n_metadata = n_md;
-	unsigned char prefix[KP_GRPC_PREFIX] = { 0, (unsigned char)(message.n >> 24),
-		(unsigned char)(message.n >> 16), (unsigned char)(message.n >> 8),
-		(unsigned char)message.n };
+	unsigned char prefix[KP_GRPC_PREFIX] = { 0, (unsigned char)(n >> 24),
+		(unsigned char)(n >> 16), (unsigned char)(n >> 8), (unsigned char)n };
 	kp_str framed = put(&at, kp_str_n(prefix, sizeof(prefix)));
 	framed.n += put(&at, message).n;
 	call->path = put(&at, path);
@@ -466,10 +467,11 @@ static void fill(struct kp_grpc_call *call, kp_str path, const struct kp_header 
 
 /* A call in no list. *ret_ok is false when it can only fail, with *err. */
 static struct kp_grpc_call *create_call(struct kp_grpc_channel *c, kp_str path,
-	const struct kp_header *md, size_t n_md, kp_str message, bool *ret_ok, struct kp_err *err)
+	const struct kp_header *md, size_t n_md, kp_str message, kp_str tail, bool *ret_ok,
+	struct kp_err *err)
 {
 	size_t bytes = 0;
-	bool ok = call_bytes(md, n_md, path.n, message, &bytes, err) == 0;
+	bool ok = call_bytes(md, n_md, path.n, message, tail.n, &bytes, err) == 0;
 	struct kp_grpc_call *call = ok ? kp_try_malloc(sizeof(*call) + bytes) : NULL;
 	if (ok && !call) {
 		kp_err_set(err, KP_RESOURCE_EXHAUSTED, "send message of %zu bytes: no memory",
@@ -482,10 +484,11 @@ static struct kp_grpc_call *create_call(struct kp_grpc_channel *c, kp_str path,
 	*call = (struct kp_grpc_call){ .channel = c };
 	kp_str request = KP_STR_NULL;
 	if (ok) {
-		fill(call, path, md, n_md, message, &request);
+		fill(call, path, md, n_md, message, tail.n, &request);
 	}
 	kp_grpc_stream_init(&call->stream, &stream_ops, request, c->max_message,
 		c->link_opts.session.stream_window);
+	call->stream.tail = ok ? tail : KP_STR_NULL;
 	*ret_ok = ok;
 	return call;
 }
@@ -512,16 +515,16 @@ static int admit(struct kp_grpc_channel *c, const struct kp_grpc_call *call, str
 	return 0;
 }
 
-struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path,
-	const struct kp_header *metadata, size_t n_metadata, kp_str message, int64_t deadline_ns,
-	bool wait_for_ready, const struct kp_grpc_call_ops *ops, void *user)
+static struct kp_grpc_call *start(struct kp_grpc_channel *c, const char *path,
+	const struct kp_header *metadata, size_t n_metadata, kp_str message, kp_str tail,
+	int64_t deadline_ns, bool wait_for_ready, const struct kp_grpc_call_ops *ops, void *user)
 {
 	kp_assert_on(c->loop);
 	KP_BUG_ON(path[0] != '/');
 	struct kp_err err;
 	bool ok;
 	struct kp_grpc_call *call =
-		create_call(c, kp_str_c(path), metadata, n_metadata, message, &ok, &err);
+		create_call(c, kp_str_c(path), metadata, n_metadata, message, tail, &ok, &err);
 	call->ops = ops;
 	call->user = user;
 	call->deadline_ns = deadline_ns;
@@ -543,6 +546,26 @@ struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path,
 		schedule(c);
 	}
 	return call;
+}
+
+struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path,
+	const struct kp_header *metadata, size_t n_metadata, kp_str message, int64_t deadline_ns,
+	bool wait_for_ready, const struct kp_grpc_call_ops *ops, void *user)
+{
+	return start(c, path, metadata, n_metadata, message, KP_STR_NULL, deadline_ns,
+		wait_for_ready, ops, user);
+}
+
+struct kp_grpc_call *kp_grpc_start_long(struct kp_grpc_channel *c, const char *path, kp_str message,
+	kp_str tail, int64_t deadline_ns, bool wait_for_ready, const struct kp_grpc_call_ops *ops,
+	void *user)
+{
+	return start(c, path, NULL, 0, message, tail, deadline_ns, wait_for_ready, ops, user);
+}
+
+bool kp_grpc_is_sent(const struct kp_grpc_call *call)
+{
+	return kp_grpc_stream_is_sent(&call->stream);
 }
 
 void kp_grpc_cancel(struct kp_grpc_call *call)

@@ -94,6 +94,13 @@ uint64_t kp_grpc_channel_connections(const struct kp_grpc_channel *c);
 struct kp_grpc_call *kp_grpc_start(struct kp_grpc_channel *c, const char *path,
 	const struct kp_header *metadata, size_t n_metadata, kp_str message, int64_t deadline_ns,
 	bool wait_for_ready, const struct kp_grpc_call_ops *ops, void *user);
+/* As kp_grpc_start, of a message that goes on behind `message` with `tail`, which is not copied: it stays where it is until `end` or
+   kp_grpc_cancel, or as soon as kp_grpc_is_sent. */
+struct kp_grpc_call *kp_grpc_start_long(struct kp_grpc_channel *c, const char *path, kp_str message,
+	kp_str tail, int64_t deadline_ns, bool wait_for_ready, const struct kp_grpc_call_ops *ops,
+	void *user);
+/* The whole message has left us. */
+bool kp_grpc_is_sent(const struct kp_grpc_call *call);
 /* RST_STREAM(CANCEL); `end` is NOT called afterwards and the pointer is dead. Inside the call's own
  * `end` it does nothing. */
 void kp_grpc_cancel(struct kp_grpc_call *call);

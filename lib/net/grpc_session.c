@@ -265,7 +265,7 @@ static void stream_ended(struct kp_grpc_session *s, struct kp_grpc_stream *st)
 		status_of_http(st);
 	}
 	st->is_processed = true;
-	if (st->request_sent < st->request.n) {
+	if (!kp_grpc_stream_is_sent(st)) {
 		rst(s, st->id, NGHTTP2_NO_ERROR); /* answered before it took the whole request */
 	}
 	finish(st);
@@ -405,10 +405,13 @@ static ssize_t on_request_body(nghttp2_session *h2, int32_t id, uint8_t *buf, si
 	if (!st) {
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
-	n = KP_MIN(n, st->request.n - st->request_sent);
-	memcpy(buf, st->request.p + st->request_sent, n);
+	bool in_tail = st->request_sent >= st->request.n;
+	kp_str rest = in_tail ? kp_str_skip(st->tail, st->request_sent - st->request.n)
+			      : kp_str_skip(st->request, st->request_sent);
+	n = KP_MIN(n, rest.n);
+	memcpy(buf, rest.p, n);
 	st->request_sent += n;
-	if (st->request_sent == st->request.n) {
+	if (kp_grpc_stream_is_sent(st)) {
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
 	}
 	return (ssize_t)n;

@@ -35,6 +35,7 @@ struct kp_grpc_stream {
 	struct kp_list link;             /* in its session while open there */
 	struct kp_grpc_session *session; /* NULL: not open (any more) */
 	kp_str request;                  /* framed; the owner's, until `end` or reset */
+	kp_str tail;                     /* of the request, behind it; the same */
 	size_t request_sent;
 	size_t head_bytes;
 	size_t unconsumed; /* received bytes the server has no credit for yet */
@@ -98,6 +99,10 @@ size_t kp_grpc_session_room(const struct kp_grpc_session *s);
 void kp_grpc_stream_init(struct kp_grpc_stream *st, const struct kp_grpc_stream_ops *ops,
 	kp_str framed_request, size_t max_message, size_t stream_window);
 void kp_grpc_stream_fini(struct kp_grpc_stream *st);
+static inline bool kp_grpc_stream_is_sent(const struct kp_grpc_stream *st)
+{
+	return st->request_sent == st->request.n + st->tail.n;
+}
 /* Needs room. path and metadata are copied (metadata checked before; "-bin" values already base64); timeout_ns 0: none. -1: nothing was opened. */
 int kp_grpc_stream_open(struct kp_grpc_session *s, struct kp_grpc_stream *st, kp_str path,
 	const struct kp_header *metadata, size_t n_metadata, int64_t timeout_ns,
