@@ -369,6 +369,7 @@ static void destroy(struct kp_sim_rpc *r)
 	struct gen *g = KP_CONTAINER(r, struct gen, rpc);
 	retire(g);
 	g->protocol->free(g->req.message);
+	kp_mem_free(g->req.media);
 	kp_mem_free(g);
 }
 
@@ -402,7 +403,8 @@ static void admit(struct gen *g)
 		finish(g, NULL, g->protocol->full_code, g->protocol->full_text);
 	} else if (g->fault.kind == KP_SIM_INVALID) {
 		finish(g, NULL, GRPC_STATUS_INVALID_ARGUMENT, "sim-engine: invalid on demand");
-	} else if (g->protocol->check(s->opts, &g->req, &err) < 0) {
+	} else if (g->protocol->check(s->opts, &g->req, &err) < 0 ||
+		   (g->req.media && kp_sim_take_media(s, &g->req, &err) < 0)) {
 		finish(g, NULL, GRPC_STATUS_INVALID_ARGUMENT, err.msg);
 	} else {
 		const struct kp_sim_request *r = &g->req;

@@ -32,6 +32,8 @@ enum opt {
 	OPT_LOG,
 	OPT_LOG_IDS,
 	OPT_MAX_STREAMS,
+	OPT_NO_SHM,
+	OPT_ITEM_LIMITS,
 	OPT_PROTOCOL,
 };
 
@@ -68,6 +70,8 @@ static const struct kp_option table[] = {
 		"faults, itl-ms=MS and ttft-ms=MS, one a line; read again when it changes" },
 	{ "log", OPT_LOG, "FILE", "append a JSON line for each start, end, cancellation, abort" },
 	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids" },
+	{ "no-shm", OPT_NO_SHM, NULL, "do not say which /dev/shm it has" },
+	{ "item-limits", OPT_ITEM_LIMITS, "TEXT", "mm_item_limits, e.g. image=2 (none)" },
 	{ "max-streams", OPT_MAX_STREAMS, "N",
 		"MAX_CONCURRENT_STREAMS of a connection (no limit)" },
 };
@@ -224,6 +228,12 @@ static int apply(void *ctx, const struct kp_option *opt, const char *z, struct k
 		return 0;
 	case OPT_PROTOCOL:
 		return read_protocol(kp_str_c(z), &o->protocols, err);
+	case OPT_NO_SHM:
+		o->no_shm = true;
+		return 0;
+	case OPT_ITEM_LIMITS:
+		o->item_limits = z;
+		return 0;
 	case OPT_MAX_STREAMS:
 		return kp_option_u32(opt, z, 0, INT32_MAX, &o->max_streams, err);
 	}
@@ -241,6 +251,7 @@ int kp_sim_options(int argc, char **argv, struct kp_sim_opts *ret, struct kp_err
 		.model_type = "llama",
 		.architecture = "LlamaForCausalLM",
 		.defaults = "",
+		.item_limits = "",
 		.eos = { 2 },
 		.n_eos = 1,
 		.bos = 1 };

@@ -4,6 +4,24 @@
 
 #include "sim.h"
 
+/* A tensor of the request's images; points into the message. */
+struct kp_sim_tensor {
+	const char *name, *dtype, *shm; /* shm: in that file of /dev/shm; NULL: inline */
+	const uint32_t *shape;
+	size_t n_dims;
+	uint64_t offset, n_bytes; /* offset: in the file */
+	const uint8_t *bytes;     /* inline */
+};
+enum { KP_SIM_TENSORS = 8, KP_SIM_IMAGES = 256 };
+struct kp_sim_media {
+	struct kp_sim_tensor tensors[KP_SIM_TENSORS];
+	uint32_t spans[KP_SIM_IMAGES][2]; /* offset, length */
+	const char *hashes[KP_SIM_IMAGES];
+	size_t n_tensors, n_spans, n_hashes;
+	uint32_t token;
+	bool is_too_much;
+};
+
 /* A GenerateRequest, whatever its protocol. */
 struct kp_sim_request {
 	void *message; /* protobuf-c's, which the rest points into; NULL: it was none */
@@ -13,6 +31,7 @@ struct kp_sim_request {
 	bool has_ids, has_max_tokens, ignore_eos, stream;
 	uint32_t n, min_tokens, max_tokens, seed;
 	int32_t logprobs, prompt_logprobs; /* alternatives, -1: not asked for */
+	struct kp_sim_media *media;        /* NULL: no images; the request's to free */
 };
 
 /* Log-probabilities: n values, and n times k alternatives. */
@@ -62,6 +81,11 @@ void kp_sim_generate(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_cal
 /* Lets time pass for all calls; returns when it wants to be called again. */
 int64_t kp_sim_advance(struct kp_sim *s, int64_t now_ns);
 void kp_sim_abort_id(struct kp_sim *s, kp_str request_id);
+
+/* media.c: reads the tensors, which unlinks what lies in /dev/shm, checks and logs them. */
+int kp_sim_take_media(struct kp_sim *s, const struct kp_sim_request *r, struct kp_err *err);
+/* Which /dev/shm this is, as the servicers say it. */
+void kp_sim_shm_namespace(char ret[80]);
 
 /* answers.c: what the protocols' other methods share. */
 void kp_sim_answer(

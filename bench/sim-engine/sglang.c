@@ -7,11 +7,18 @@
 #define PB(name)      Sglang__Grpc__Scheduler__##name
 #define PB_INIT(name) sglang__grpc__scheduler__##name##__init
 #include "alike.h"
+#include "alike_media.h"
 
 typedef PB(GenerateRequest) request_pb;
 typedef PB(SamplingParams) sampling_pb;
 
 /* --- Generate ------------------------------------------------------------------------------------------------------ */
+
+static void tensor_bytes(const tensor_pb *m, struct kp_sim_tensor *t)
+{
+	t->bytes = m->data.data;
+	t->n_bytes = m->data.len;
+}
 
 static struct kp_sim_request read_request(kp_str bytes)
 {
@@ -27,6 +34,7 @@ static struct kp_sim_request read_request(kp_str bytes)
 	if (m->tokenized) {
 		read_input(&r, m->tokenized);
 	}
+	read_media(&r, m->mm_inputs);
 	if (m->return_logprob) {
 		r.logprobs = KP_MAX(m->top_logprobs_num, 0);
 		r.prompt_logprobs = m->logprob_start_len == 0 ? r.logprobs : -1;

@@ -88,7 +88,8 @@ struct kp_sim_opts {
 	const char *tokenizer_files[16];
 	size_t n_tokenizer_files;
 	const char *log;
-	bool log_ids;
+	bool log_ids, no_shm;
+	const char *item_limits; /* of a prompt's images, as vLLM says it */
 	struct kp_sim_control control;
 };
 /* 0, 1 (--help was printed) or -1; `tokens` is the caller's to free in every case. */

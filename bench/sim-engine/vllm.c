@@ -5,11 +5,24 @@
 #define PB(name)      Vllm__Grpc__Engine__##name
 #define PB_INIT(name) vllm__grpc__engine__##name##__init
 #include "alike.h"
+#include "alike_media.h"
 
 typedef PB(GenerateRequest) request_pb;
 typedef PB(SamplingParams) sampling_pb;
 
 /* --- Generate ------------------------------------------------------------------------------------------------------ */
+
+static void tensor_bytes(const tensor_pb *m, struct kp_sim_tensor *t)
+{
+	if (m->payload_case == VLLM__GRPC__ENGINE__TENSOR_DATA__PAYLOAD_INLINE) {
+		t->bytes = m->inline_.data;
+		t->n_bytes = m->inline_.len;
+	} else if (m->payload_case == VLLM__GRPC__ENGINE__TENSOR_DATA__PAYLOAD_SHM) {
+		t->shm = m->shm->name;
+		t->offset = m->shm->offset;
+		t->n_bytes = m->shm->nbytes;
+	}
+}
 
 static struct kp_sim_request read_request(kp_str bytes)
 {
@@ -25,6 +38,10 @@ static struct kp_sim_request read_request(kp_str bytes)
 	if (m->input_case == VLLM__GRPC__ENGINE__GENERATE_REQUEST__INPUT_TOKENIZED &&
 		m->tokenized) {
 		read_input(&r, m->tokenized);
+	}
+	read_media(&r, m->mm_inputs);
+	for (size_t i = 0; r.media && i < m->mm_inputs->n_mm_hashes && i < KP_SIM_IMAGES; i++) {
+		r.media->hashes[r.media->n_hashes++] = m->mm_inputs->mm_hashes[i];
 	}
 	const sampling_pb *p = m->sampling_params;
 	if (p) {
@@ -165,6 +182,10 @@ static void server_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_
 	m.data_parallel_size = 1;
 	m.block_size = 16;
 	m.max_num_seqs = KP_SIM_MAX_RUNNING;
+	char shm[80];
+	kp_sim_shm_namespace(shm);
+	m.shm_namespace_id = s->opts->no_shm ? text("") : shm;
+	m.mm_item_limits = text(s->opts->item_limits);
 	kp_sim_answer(s, call, metadata, &m.base);
 }
 

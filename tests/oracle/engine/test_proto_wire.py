@@ -216,6 +216,7 @@ SAMPLES = {
     FIELD.TYPE_DOUBLE: 2.25,
     FIELD.TYPE_INT32: -7,
     FIELD.TYPE_UINT32: 3000000000,
+    FIELD.TYPE_UINT64: 1 << 63,
 }
 
 
@@ -228,8 +229,15 @@ def fill(message, known):
         if ours is None or (oneof and message.WhichOneof(oneof.name)):
             continue
         if field.message_type and field.message_type.GetOptions().map_entry:
+            value, entries = field.message_type.fields_by_name["value"], getattr(message, field.name)
             text = field.message_type.fields_by_name["key"].type == FIELD.TYPE_STRING
             key = str if text else int
+            if value.message_type:
+                fill(entries["a"], ours.message_type.fields_by_name["value"].message_type)
+                continue
+            if value.type == FIELD.TYPE_STRING:
+                entries["a"] = "b"
+                continue
             getattr(message, field.name).update({key(-1): 0.5, key(49151): -100.0})
         elif field.message_type and field.is_repeated:
             for _ in range(2):
