@@ -24,10 +24,10 @@ DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
 DEPS_image    := schema core json obs base
-DEPS_prompt   := parse template token schema core wire json obs base
+DEPS_prompt   := parse template token image schema core wire json obs base
 DEPS_operator := control inject api kube schema core admin rpc fetch net wire pki json obs base
-DEPS_sidecar  := jsonschema prompt parse template token control engine mcp api schema core admin rpc fetch net wire pki json obs base
-DEPS_cli      := prompt parse template token inject api schema core net wire json obs base
+DEPS_sidecar  := jsonschema prompt parse template token image control engine mcp api schema core admin rpc fetch net wire pki json obs base
+DEPS_cli      := prompt parse template token image inject api schema core net wire json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
 LAYERS_sidecar  := control route flow api peer admin

@@ -2,6 +2,7 @@
 #include "sidecar/config.h"
 
 #include "base/clock.h"
+#include "core/media.h"
 #include "net/addr.h"
 #include "sidecar/version.h"
 
@@ -88,6 +89,19 @@ static const struct kp_cmdline_option options[] = {
 	{ "--prompt-cache-bytes", "BYTES",
 		"kept of tokenized prompts, so that the next turn of a conversation costs only its new text; 0: nothing (default 67108864)",
 		KP_OPTION_U32, AT(prompt_cache_bytes), 0, UINT32_MAX, NULL },
+	{ "--max-images", "N", "images of a request (default 16)", KP_OPTION_U32, AT(max_images), 1,
+		KP_MEDIA_MAX, NULL },
+	{ "--max-image-bytes", "BYTES", "largest file of an image (default 20971520)",
+		KP_OPTION_U32, AT(max_image_bytes), 1024, 1u << 30, NULL },
+	{ "--max-image-pixels", "N",
+		"of all images of a request together, before anything is decoded (default 178956970)",
+		KP_OPTION_U32, AT(max_image_pixels), 1, UINT32_MAX, NULL },
+	{ "--media-memory", "MIB",
+		"for the images of all requests together; beyond: 429 (default 2048)",
+		KP_OPTION_U32, AT(media_memory_mib), 1, 1u << 20, NULL },
+	{ "--media-workers", "N",
+		"threads that decode and process images, niced (default: half as many as --loops)",
+		KP_OPTION_U32, AT(media_workers), 1, 64, NULL },
 	{ "--max-requests", "N", "requests in flight; beyond: 429 (default 8192)", KP_OPTION_U32,
 		AT(max_requests), 1, 1000000, NULL },
 	{ "--request-timeout", "SECONDS", "longest life of a request (default 1800)",
@@ -208,6 +222,10 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 		.max_body_total = 1u << 30,
 		.max_body_bytes = 32u << 20,
 		.prompt_cache_bytes = 64u << 20,
+		.max_images = 16,
+		.max_image_bytes = 20u << 20,
+		.max_image_pixels = 178956970,
+		.media_memory_mib = 2048,
 		.max_requests = 8192,
 		.request_timeout_ns = 1800 * KP_NS_PER_S,
 		.drain_timeout_ns = 60 * KP_NS_PER_S,
@@ -232,6 +250,8 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 		return -1;
 	}
 	c.workers = c.workers ? c.workers : c.loops;
+	c.media_workers = c.media_workers ? c.media_workers : (c.loops + 1) / 2;
+	c.media_memory = (uint64_t)c.media_memory_mib << 20;
 	*ret = c;
 	return 0;
 }

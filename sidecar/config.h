@@ -44,7 +44,12 @@ struct kp_config {
 	uint32_t max_body_total; /* bytes of the bodies of all requests together */
 	uint32_t max_body_bytes;
 	uint32_t prompt_cache_bytes; /* 0: none */
-	uint32_t max_requests;       /* in flight, all loops; beyond: 429 */
+	uint32_t max_images;         /* of a request */
+	uint32_t max_image_bytes;    /* of one image's file */
+	uint32_t max_image_pixels;   /* of all images of a request together */
+	uint64_t media_memory;       /* bytes of the images of all requests together */
+	uint32_t media_memory_mib, media_workers;
+	uint32_t max_requests; /* in flight, all loops; beyond: 429 */
 	int64_t request_timeout_ns, drain_settle_ns, drain_timeout_ns;
 	enum kp_log_level log_level;
 	enum kp_log_format log_format;

@@ -199,6 +199,7 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 			     ? kp_prompt_cache_create(g->config.prompt_cache_bytes)
 			     : NULL;
 	g->workers = kp_workers_create(g->config.workers, MAX_QUEUED_JOBS);
+	g->media_workers = kp_workers_create(g->config.media_workers, MAX_QUEUED_JOBS);
 	g->loops = kp_xcalloc(g->config.loops, sizeof(*g->loops));
 	for (unsigned i = 0; i < g->config.loops; i++) {
 		if (kp_gwloop_create(g, i, &g->loops[i], err)) {
@@ -246,6 +247,7 @@ void kp_gateway_destroy(struct kp_gateway *g)
 	kp_admin_stop(g->admin);
 	kp_control_stop(g->control);    /* publishes nothing any more */
 	kp_workers_destroy(g->workers); /* jobs come back to the loops' mailboxes */
+	kp_workers_destroy(g->media_workers);
 	for (size_t i = 0; i < g->n_loops; i++) {
 		kp_gwloop_destroy(g->loops[i]);
 	}

@@ -22,7 +22,7 @@ struct kp_bootstrap;
 struct kp_gateway {
 	struct kp_config config;
 	struct kp_metrics *metrics;
-	struct kp_workers *workers;
+	struct kp_workers *workers, *media_workers;
 	struct kp_prompt_cache *prompts; /* of all loops and workers; NULL: none */
 	struct kp_tls_context *tls;      /* of the public listeners; NULL: cleartext */
 	struct kp_bootstrap *bootstrap; /* makes the files of --tls-dir; NULL: somebody else does */
@@ -36,7 +36,8 @@ struct kp_gateway {
 	struct {
 		atomic_llong requests, errors, tokens; /* ended; with 5xx; sent to clients */
 	} served;
-	atomic_llong body_bytes; /* of all request bodies held */
+	atomic_llong body_bytes;  /* of all request bodies held */
+	atomic_llong media_bytes; /* that images of all requests hold */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining, closed; /* closed: nothing is accepted any more */
 	atomic_llong drain_ns;        /* when it began to (monotonic) */

@@ -216,6 +216,12 @@ static void refresh(void *arg)
 	refresh_http(g);
 	refresh_peers(g);
 	refresh_prompts(g);
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_media_queue",
+			     "Requests that wait for a worker for their images.", NULL, 0),
+		(int64_t)kp_workers_queued(g->media_workers));
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_media_bytes",
+			     "Memory that images of requests hold.", NULL, 0),
+		atomic_load(&g->media_bytes));
 	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_requests_in_flight",
 			     "Requests being served.", NULL, 0),
 		atomic_load(&g->in_flight));

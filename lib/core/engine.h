@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "core/media.h"
 #include "core/sampling.h"
 
 struct kp_loop;
@@ -64,7 +65,9 @@ struct kp_engine_request {
 	size_t n_ids;
 	kp_str packed; /* the same ids as varints, where they are at hand; empty otherwise */
 	const struct kp_sampling *sampling;
-	kp_str text;               /* the prompt as text, for engines that log it; may be empty */
+	kp_str text; /* the prompt as text, for engines that log it; may be empty */
+	/* NULL: no images. Not copied: it stays until the first delta, `end` or cancel. */
+	const struct kp_media_tensors *media;
 	uint64_t text_fingerprint; /* of what made the ids (kp_text_stack), 0 not known */
 	int64_t deadline_ns;       /* absolute monotonic, 0 none */
 	bool stream;
@@ -81,6 +84,9 @@ struct kp_engine_info {
 	kp_id bos;
 	bool has_bos;
 	uint32_t max_running; /* sequences the engine runs at once, 0 unknown */
+	uint32_t max_images;  /* of a prompt, UINT32_MAX: it does not say */
+	bool normalizes;      /* it takes pixels as bytes, which we do not send */
+	kp_str shm;           /* which /dev/shm it has, "": not said */
 	/* The model's own sampling defaults: only `set` and the fields it names. No engine applies
 	   them by itself, nor does kp_engine, which is one of many to an endpoint and may never
 	   have asked: who starts a generation fills them in (kp_sampling_fill). */
@@ -108,7 +114,7 @@ typedef void kp_engine_tokenizer_done(void *user, const struct kp_err *status, k
 struct kp_engine_ops {
 	void (*destroy)(struct kp_engine *e);
 	/* Never NULL; errors come through sink->end after this returned. Everything in the request
-	 * is copied. */
+	 * is copied but for media, which is not read any more once a delta has come. */
 	struct kp_engine_call *(*start)(struct kp_engine *e, const struct kp_engine_request *r,
 		const struct kp_engine_sink *sink, void *user);
 	/* Stops it on the engine; no callback follows; the pointer is dead. */

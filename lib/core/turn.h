@@ -6,6 +6,7 @@
 
 #include "core/constraint.h"
 #include "core/ids.h"
+#include "core/media.h"
 #include "core/sampling.h"
 #include "json/value.h"
 
@@ -63,6 +64,9 @@ struct kp_chat {
 	   model is told of all; NULL: all. Each is one of `tools`, none twice. */
 	const kp_str *allowed;
 	size_t n_allowed;
+	const struct kp_media_part *media; /* images of `messages`, in their order; there their
+					      parts are {"type": "image"} */
+	size_t n_media;
 };
 
 struct kp_turn {

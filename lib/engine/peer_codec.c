@@ -219,6 +219,10 @@ int kp_peer_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "n is %u, at most 1 is forwarded",
 			r->sampling->n);
 	}
+	if (r->media) {
+		return kp_err_set(err, KP_UNIMPLEMENTED,
+			"images are not sent to engines that other gateways own");
+	}
 	kp_peer_add_fields(b, request_fields, KP_LEN(request_fields), &head);
 	kp_wire_add_fixed32s(b, REQUEST_IDS, r->ids, r->n_ids);
 	add_sampling(b, REQUEST_SAMPLING, r->sampling);

@@ -22,6 +22,7 @@
    has ended. */
 #include "engine/protocol.h"
 #include "engine/check.h"
+#include "engine/request.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -184,6 +185,11 @@ static void on_message(void *user, kp_str bytes)
 	struct kp_remote *e = c->e;
 	struct kp_response r;
 	struct kp_err err = KP_ERR_INIT;
+	if (!kp_grpc_is_sent(c->grpc)) {
+		kp_err_set(&err, KP_INTERNAL, "answered before it had the request");
+		accuse(c, &err);
+		return;
+	}
 	if (kp_response_decode(&e->decoder, &e->protocol->response, bytes, &r, &err) < 0 ||
 		check_choice(c, &r, &err) < 0) {
 		accuse(c, &err);
@@ -330,8 +336,9 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 	} else if (e->protocol->encode(&e->scratch, r, &c->refusal) == 0) {
 		kp_grpc_channel_connect(
 			e->channel); /* who calls us believes that the engine is up */
-		c->grpc = kp_grpc_start(e->channel, e->protocol->generate, NULL, 0,
-			kp_buf_str(&e->scratch), r->deadline_ns, false, &call_ops, c);
+		c->grpc = kp_grpc_start_long(e->channel, e->protocol->generate,
+			kp_buf_str(&e->scratch), kp_request_tail(r), r->deadline_ns, false,
+			&call_ops, c);
 		return c;
 	}
 	kp_loop_defer(e->base.loop, &c->refused, on_refused);

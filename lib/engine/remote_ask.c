@@ -117,6 +117,7 @@ static struct question *open_question(
 	q->e = e;
 	q->finish = finish;
 	q->user = user;
+	q->info.max_images = UINT32_MAX;
 	q->arena = kp_arena_create(4 << 20);
 	kp_buf_init(&q->zip, KP_ENGINE_MAX_TOKENIZER);
 	e->n_open++;

@@ -129,11 +129,20 @@ static void add_logprobs(struct kp_buf *b, const struct kp_sampling *s)
 	kp_request_u64(b, 7, (uint64_t)most);
 }
 
+static const struct kp_request_media_fields media_fields = {
+	.of_request = 3, .pixels = 4, .tensors = 9, .token = 10, .spans = 11
+};
+
 static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err)
 {
 	const struct kp_sampling *s = r->sampling;
 	if (check(s, err) < 0) {
 		return -1;
+	}
+	/* Its models of this kind want more than the servicer can be sent; without, the scheduler dies. */
+	if (r->media && !r->media->grid.n_dims) {
+		return kp_err_param(
+			err, "messages", "`messages`: SGLang takes images of Qwen's models only");
 	}
 	kp_wire_add_str(b, 1, r->request_id);
 	kp_request_input(b, 2, r);
@@ -143,6 +152,9 @@ static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp
 	add_logprobs(b, s);
 	/* Not streamed, the choices of a prompt cannot be told apart: all say index 0. */
 	kp_request_u64(b, 17, r->stream || s->n > 1);
+	if (r->media) {
+		kp_request_media(b, &media_fields, r->media);
+	}
 	return kp_buf_finish(b, "generate request", err);
 }
 

@@ -103,6 +103,17 @@ static void add_sampling(struct kp_buf *b, const struct kp_sampling *s)
 	kp_request_u64(b, 28, is_constrained);
 }
 
+static const struct kp_request_media_fields media_fields = { .of_request = 7,
+	.pixels = 2,
+	.tensors = 3,
+	.token = 4,
+	.spans = 5,
+	.hashes = 6,
+	.batched = 7,
+	.flat = 8,
+	.on_cpu = 9,
+	.has_patches = true };
+
 static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err)
 {
 	kp_wire_add_str(b, 1, r->request_id);
@@ -111,6 +122,9 @@ static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp
 	add_sampling(b, r->sampling);
 	kp_wire_end(b, at);
 	kp_request_u64(b, 5, r->stream);
+	if (r->media) {
+		kp_request_media(b, &media_fields, r->media);
+	}
 	return kp_buf_finish(b, "generate request", err);
 }
 
@@ -152,10 +166,24 @@ static int read_model_info(
 	return kp_cold_model_info(&model, a, scratch, ret, err);
 }
 
+/* "image=8,video=2" */
+static uint32_t max_images(kp_str limits)
+{
+	const kp_str image = KP_S("image=");
+	kp_str part;
+	uint64_t n;
+	while (kp_str_split(&limits, ',', &part)) {
+		if (kp_str_starts(part, image) &&
+			kp_str_u64(kp_str_skip(part, image.n), UINT32_MAX, &n)) {
+			return (uint32_t)n;
+		}
+	}
+	return UINT32_MAX;
+}
+
 static int read_server_info(
 	kp_str bytes, struct kp_arena *a, struct kp_engine_info *ret, struct kp_err *err)
 {
-	(void)a;
 	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(KP_COLD_SCRATCH);
 	const Vllm__Grpc__Engine__GetServerInfoResponse *m = kp_cold_unpack(
 		&vllm__grpc__engine__get_server_info_response__descriptor, bytes, scratch, err);
@@ -163,7 +191,9 @@ static int read_server_info(
 		return -1;
 	}
 	ret->max_running = (uint32_t)KP_MAX(m->max_num_seqs, 0);
-	return 0;
+	ret->max_images = max_images(kp_str_c(m->mm_item_limits));
+	ret->normalizes = m->mm_device_do_normalize;
+	return kp_arena_dup(a, kp_str_c(m->shm_namespace_id), &ret->shm, err);
 }
 
 /* The engine's version comes with them. */

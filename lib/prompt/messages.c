@@ -11,6 +11,8 @@ struct reader {
 	struct kp_err *err;
 	uint32_t i;           /* of the message */
 	kp_str function_call; /* the id we gave to the last `function_call` */
+	struct kp_media_part *media;
+	size_t n_media;
 };
 
 static int bad(struct reader *r, const char *reason, const char *what, const char *fmt, ...)
@@ -80,7 +82,9 @@ static int part_text(
 	}
 	if (!is_refusal && !kp_str_eq(type, KP_S("text"))) {
 		return bad(r, "unsupported_parameter",
-			type.n ? "only text parts are supported yet" : "missing",
+			!type.n                              ? "missing"
+			: kp_str_eq(type, KP_S("image_url")) ? "images are for users and tools"
+							     : "only text and images are supported",
 			".content[%u].type", k);
 	}
 	const struct kp_jv *text = kp_jv_get(part, kp_str_c(member));
@@ -92,9 +96,51 @@ static int part_text(
 	return 0;
 }
 
-static int read_parts(
-	struct reader *r, const struct kp_jv *parts, bool is_assistant, struct kp_jv *ret)
+/* {"type": "image_url", "image_url": {"url", "detail"}} */
+static int part_image(struct reader *r, const struct kp_jv *part, uint32_t k)
 {
+	static const kp_str details[] = { KP_S_INIT("auto"), KP_S_INIT("low"), KP_S_INIT("high"),
+		KP_S_INIT("original") };
+	const struct kp_jv *image = kp_jv_get(part, KP_S("image_url")),
+			   *url = kp_jv_get(image, KP_S("url")),
+			   *detail = kp_jv_get(image, KP_S("detail"));
+	bool is_detail = !is_given(detail);
+	if (!kp_jv_is(image, KP_JSON_OBJECT)) {
+		return bad(r, NULL, image ? "expected an object" : "missing",
+			".content[%u].image_url", k);
+	}
+	if (!kp_jv_is(url, KP_JSON_STRING)) {
+		return bad(r, NULL, url ? "expected a string" : "missing",
+			".content[%u].image_url.url", k);
+	}
+	for (size_t i = 0; !is_detail && i < KP_LEN(details); i++) {
+		is_detail = detail->type == KP_JSON_STRING && kp_str_eq(detail->s, details[i]);
+	}
+	if (!is_detail) {
+		return bad(r, NULL, "expected `auto`, `low`, `high` or `original`",
+			".content[%u].image_url.detail", k);
+	}
+	if (r->n_media == KP_MEDIA_MAX) {
+		return bad(r, NULL, "too many images", ".content[%u]", k);
+	}
+	if (!r->media && !(r->media = kp_arena_calloc(r->a, KP_MEDIA_MAX, sizeof(*r->media)))) {
+		return kp_arena_full(r->err, "messages");
+	}
+	r->media[r->n_media++] =
+		(struct kp_media_part){ .url = url->s, .message = r->i, .part = k };
+	return 0;
+}
+
+static bool takes_images(const struct kp_jv *m)
+{
+	kp_str role = kp_jv_str(m, KP_S("role"));
+	return kp_str_eq(role, KP_S("user")) || kp_str_eq(role, KP_S("tool"));
+}
+
+static int read_parts(
+	struct reader *r, const struct kp_jv *m, const struct kp_jv *parts, struct kp_jv *ret)
+{
+	bool is_assistant = kp_str_eq(kp_jv_str(m, KP_S("role")), KP_S("assistant"));
 	struct kp_jv *items = kp_arena_calloc(r->a, parts->n, sizeof(*items));
 	struct kp_jmember(*members)[2] = kp_arena_calloc(r->a, parts->n, sizeof(*members));
 	if (!items || !members) {
@@ -102,6 +148,18 @@ static int read_parts(
 	}
 	for (uint32_t k = 0; k < parts->n; k++) {
 		kp_str text = KP_STR_NULL;
+		if (takes_images(m) &&
+			kp_str_eq(kp_jv_str(&parts->items[k], KP_S("type")), KP_S("image_url"))) {
+			if (part_image(r, &parts->items[k], k)) {
+				return -1;
+			}
+			members[k][0] =
+				(struct kp_jmember){ KP_S("type"), text_value(KP_S("image")) };
+			items[k] = (struct kp_jv){
+				.type = KP_JSON_OBJECT, .n = 1, .members = members[k]
+			};
+			continue;
+		}
 		if (part_text(r, &parts->items[k], k, is_assistant, &text)) {
 			return -1;
 		}
@@ -116,7 +174,6 @@ static int read_parts(
 static int check_content(struct reader *r, struct kp_jv *m, bool may_be_null)
 {
 	const struct kp_jv *content = kp_jv_get(m, KP_S("content"));
-	bool is_assistant = kp_str_eq(kp_jv_str(m, KP_S("role")), KP_S("assistant"));
 	struct kp_jv parts;
 	if (!is_given(content)) {
 		return may_be_null
@@ -129,9 +186,7 @@ static int check_content(struct reader *r, struct kp_jv *m, bool may_be_null)
 	if (content->type != KP_JSON_ARRAY) {
 		return bad(r, NULL, "expected a string or an array of parts", ".content");
 	}
-	return read_parts(r, content, is_assistant, &parts)
-		       ? -1
-		       : replace(r, m, KP_S("content"), &parts);
+	return read_parts(r, m, content, &parts) ? -1 : replace(r, m, KP_S("content"), &parts);
 }
 
 /* --- tool calls --------------------------------------------------------------------------------------------------------------------- */
@@ -370,5 +425,7 @@ int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err
 	}
 	list.items = items;
 	turn->chat.messages = list;
+	turn->chat.media = r.media;
+	turn->chat.n_media = r.n_media;
 	return 0;
 }

@@ -11,9 +11,10 @@ enum {
 	KP_MAX_VALUES = 1000000, /* JSON values kept of one body */
 };
 
-/* Reads the array at the cursor into turn->chat.messages. A message keeps its members in their order, those that are not known here too;
+/* Reads the array at the cursor into turn->chat.messages, its images into turn->chat.media. A message keeps its members in their order, those that are not known here too;
    what changes is only what OpenAI's API says in more than one way:
      a part of text is {"type": "text", "text": ...} and nothing else (it may come as a string, or as a refusal)
+     an image is {"type": "image"}
      arguments of a tool call that are missing, null or "" are "{}"
      the older `function_call` is a list `tool_calls` of one, and role `function` its result, role `tool`
    INVALID_ARGUMENT with the place in err->param ("messages[2].tool_calls[0].function.name"). */

@@ -22,6 +22,11 @@ static kp_str keep(struct kp_arena *a, kp_str s)
 	return kp_arena_dup(a, s, &copy, &err) ? KP_S("") : copy;
 }
 
+static kp_str keep_file(struct kp_arena *a, kp_str bytes)
+{
+	return bytes.n <= MAX_TEMPLATE ? keep(a, bytes) : KP_S("");
+}
+
 static void add_template(struct kp_model_files *f, struct kp_arena *a, kp_str name, kp_str source)
 {
 	if (name.n && source.n && source.n <= MAX_TEMPLATE && !kp_str_eq(name, KP_S("default")) &&
@@ -54,6 +59,20 @@ static void read_config(struct kp_model_files *f, struct kp_arena *a, kp_str tex
 				return;
 			}
 			f->model_type = keep(a, key);
+		} else if (kp_str_eq(key, KP_S("vision_config"))) {
+			if (kp_jv_read(&j, 1000, &v, &err)) {
+				return;
+			}
+			const struct kp_jv *patch = kp_jv_get(&v, KP_S("patch_size"));
+			uint64_t n;
+			if (kp_jv_is(patch, KP_JSON_NUMBER) && kp_str_u64(patch->s, 1024, &n)) {
+				f->vision_patch = (uint32_t)n;
+			}
+		} else if (kp_str_eq(key, KP_S("vision_feature_select_strategy"))) {
+			if (kp_json_string(&j, &key, &err)) {
+				return;
+			}
+			f->select_strategy = keep(a, key);
 		} else if (kp_json_skip(&j, NULL, &err)) {
 			return;
 		}
@@ -157,6 +176,10 @@ static void read_file(struct kp_model_files *f, struct kp_arena *a, kp_str name,
 		read_config(f, a, bytes);
 	} else if (kp_str_eq(base, KP_S("tekken.json"))) {
 		read_tekken(f, a, bytes);
+	} else if (kp_str_eq(base, KP_S("preprocessor_config.json"))) {
+		f->preprocessor = keep_file(a, bytes);
+	} else if (kp_str_eq(base, KP_S("processor_config.json"))) {
+		f->processor = keep_file(a, bytes);
 	} else if (template_name(name).n) {
 		add_template(f, a, template_name(name), bytes);
 	}
@@ -225,6 +248,12 @@ static void from_directory(struct kp_model_files *f, struct kp_arena *a, const c
 	kp_buf_init(&text, MAX_FILE);
 	if (read_text(dir, "config.json", &text)) {
 		read_config(f, a, kp_buf_str(&text));
+	}
+	if (read_text(dir, "preprocessor_config.json", &text)) {
+		f->preprocessor = keep_file(a, kp_buf_str(&text));
+	}
+	if (read_text(dir, "processor_config.json", &text)) {
+		f->processor = keep_file(a, kp_buf_str(&text));
 	}
 	read_folder(f, a, dir);
 	if (!f->n_templates && read_text(dir, "tokenizer_config.json", &text)) {

@@ -1,4 +1,4 @@
-/* What a model's files say besides the tokenizer: which architecture it is, which version of Mistral's format, and templates with names.
+/* What a model's files say besides the tokenizer: which architecture it is, which version of Mistral's format, templates with names, and how images are prepared.
    Hints: what cannot be read says nothing, and is no error (config.json of many models has NaN and Infinity in it). Blocking. */
 #ifndef KP_PROMPT_MODEL_FILES_H
 #define KP_PROMPT_MODEL_FILES_H
@@ -18,6 +18,10 @@ struct kp_model_files {
 	kp_str model_version; /* of Mistral's SentencePiece files, "v3": there is a tokenizer.model.v3 (or .v3m1) */
 	struct kp_named_template templates[KP_MAX_NAMED_TEMPLATES];
 	size_t n_templates;
+	kp_str preprocessor,
+		processor;      /* the text of preprocessor_config.json, processor_config.json */
+	kp_str select_strategy; /* config.json's vision_feature_select_strategy, "" */
+	uint32_t vision_patch;  /* its vision_config.patch_size, 0 */
 };
 
 /* A directory or a GGUF file; the archive of GetTokenizer. Everything found is in the arena. */

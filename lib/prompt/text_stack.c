@@ -77,6 +77,12 @@ static int make_policy(
 		markers.p, markers.n, &s->policy, err);
 	kp_vec_fini(&markers);
 	kp_vec_fini(&search.ids);
+	/* Else what a client types could take an image's place. */
+	if (r == 0 && s->vision &&
+		!kp_token_policy_guard(s->policy, s->tokenizer, s->vision->token)) {
+		s->vision = NULL;
+		s->no_vision = "has an ordinary token for images";
+	}
 	return r;
 }
 
@@ -213,12 +219,29 @@ static int set_parsers(
 		       : 0;
 }
 
+/* A model that takes no images is none the worse. */
+static void set_vision(struct kp_text_stack *s, const struct kp_model_files *files)
+{
+	struct kp_vision *v = kp_arena_new(s->arena, struct kp_vision);
+	struct kp_err err;
+	if (kp_vision_read(files, s->tokenizer, v, &err)) {
+		s->no_vision = kp_arena_strz(s->arena, kp_str_c(err.msg));
+		return;
+	}
+	s->vision = v;
+	s->fingerprint ^= v->digest;
+}
+
 int kp_text_stack_from_tokenizer(struct kp_tokenizer *t, const struct kp_model_files *files,
 	const struct kp_text_options *opts, struct kp_text_stack **ret, struct kp_err *err)
 {
 	struct kp_text_stack *s = stack_new(t, opts->policy);
-	if (set_templates(s, files, opts, err) || set_parsers(s, opts, err) ||
-		make_policy(s, s, err)) {
+	if (set_templates(s, files, opts, err) || set_parsers(s, opts, err)) {
+		kp_text_stack_unref(s);
+		return -1;
+	}
+	set_vision(s, files);
+	if (make_policy(s, s, err)) {
 		kp_text_stack_unref(s);
 		return -1;
 	}
@@ -271,6 +294,12 @@ int kp_text_stack_with_template(const struct kp_text_stack *of, kp_str source, s
 		return kp_err_wrap(err, "chat template");
 	}
 	set_facts(s, source);
+	s->no_vision = "";
+	if (of->vision) {
+		struct kp_vision *v = kp_arena_new(s->arena, struct kp_vision);
+		*v = *of->vision;
+		s->vision = v;
+	}
 	const struct kp_text_options opts = { .tool_parser = of->tool_parser,
 		.reasoning_parser = of->reasoning_parser };
 	if (set_parsers(s, &opts, err) || make_policy(s, of, err)) {

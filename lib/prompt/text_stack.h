@@ -8,6 +8,7 @@
 #include "core/turn.h"
 #include "prompt/model_table.h"
 #include "prompt/parsers.h"
+#include "prompt/vision.h"
 #include "template/adapt.h"
 
 /* A template with a name, as the model has them beside its default one. */
@@ -30,7 +31,9 @@ struct kp_text_stack {
 	kp_str tool_parser, reasoning_parser; /* asked for by name; "": not */
 	struct kp_text_template *named;       /* the others */
 	size_t n_named;
-	struct kp_arena *arena; /* of their names */
+	const struct kp_vision *vision; /* NULL: the model takes no images, because: */
+	const char *no_vision;          /* "has no preprocessor_config.json" */
+	struct kp_arena *arena;         /* of names and what vision is */
 	uint64_t fingerprint;
 };
 

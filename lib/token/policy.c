@@ -53,6 +53,20 @@ int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy pol
 	return 0;
 }
 
+bool kp_token_policy_guard(struct kp_token_policy *p, const struct kp_tokenizer *t, kp_id id)
+{
+	size_t k = kp_added_index(t, id);
+	if (k == SIZE_MAX) {
+		return false;
+	}
+	if (!p->where) {
+		p->where = kp_xcalloc(t->n_added + 1, 1);
+	}
+	p->where[k] = TRUSTED_ONLY;
+	p->digest = kp_hash_bytes(p->where, t->n_added + 1);
+	return true;
+}
+
 void kp_token_policy_destroy(struct kp_token_policy *p)
 {
 	if (p) {

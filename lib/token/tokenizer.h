@@ -73,6 +73,9 @@ struct kp_token_policy;
 int kp_token_policy_create(const struct kp_tokenizer *t, enum kp_text_policy policy,
 	const kp_id *control, size_t n_control, const kp_id *markers, size_t n_markers,
 	struct kp_token_policy **ret, struct kp_err *err) KP_MUST_USE;
+/* Of this token, whatever the policy: only trusted text makes it. False: it is no added token. Before anybody uses the policy. */
+bool kp_token_policy_guard(
+	struct kp_token_policy *p, const struct kp_tokenizer *t, kp_id id) KP_MUST_USE;
 void kp_token_policy_destroy(struct kp_token_policy *p);
 /* The same for policies that match the same tokens in the same places of a tokenizer's text; p may be NULL. */
 uint64_t kp_token_policy_digest(const struct kp_token_policy *p);

@@ -17,7 +17,7 @@ struct kp_endpoint_facts *kp_endpoint_facts_create(
 	static const struct kp_engine_info none;
 	const struct kp_engine_info *i = info ? info : &none;
 	size_t n = i->model.n + i->served_name.n + i->model_type.n + i->architecture.n +
-		   i->version.n + strlen(why);
+		   i->version.n + i->shm.n + strlen(why);
 	struct kp_endpoint_facts *f = kp_xmalloc(sizeof(*f) + n);
 	char *at = f->text;
 	*f = (struct kp_endpoint_facts){ .info = *i, .has_own_tokenizer = has_own_tokenizer };
@@ -26,6 +26,7 @@ struct kp_endpoint_facts *kp_endpoint_facts_create(
 	f->info.model_type = keep(&at, i->model_type);
 	f->info.architecture = keep(&at, i->architecture);
 	f->info.version = keep(&at, i->version);
+	f->info.shm = keep(&at, i->shm);
 	f->why = keep(&at, kp_str_c(why));
 	return f;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "obs/log.h"
+#include "sidecar/flow/media.h"
 #include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 
@@ -14,10 +15,12 @@ const struct kp_stage kp_generate_stages[] = {
 	{ "read", kp_stage_read }, /* JSON to turn */
 	{ "resolve",
 		kp_stage_resolve },    /* model -> pool -> revision: template, tokenizer, engines */
+	{ "media", kp_stage_media },   /* images: sizes, tokens */
 	{ "prompt", kp_stage_prompt }, /* render, tokenize */
 	{ "constrain", kp_stage_constrain }, /* what the output has to look like */
 	{ "validate", kp_stage_validate },   /* and what it is checked against */
 	{ "fit", kp_stage_fit },             /* context length, id range, stop strings */
+	{ "pixels", kp_stage_pixels },       /* images: decoded, processed */
 	{ "start", kp_stage_start }, /* pick an endpoint, start the choices; then output.c */
 	{ NULL, NULL },
 };
@@ -126,6 +129,7 @@ static void destroy(struct kp_flow *f)
 		kp_output_check_destroy(f->choices[i].check);
 	}
 	kp_output_schemas_destroy(f->schemas);
+	kp_flow_media_release(f->media);
 	if (f->encoder_state) {
 		f->encoder->close(f->encoder_state);
 	}

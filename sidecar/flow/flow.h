@@ -29,6 +29,7 @@ enum {
 };
 
 struct kp_flow;
+struct kp_flow_media;
 struct kp_output_check;
 struct kp_output_schemas;
 
@@ -104,6 +105,7 @@ struct kp_flow {
 	const struct kp_lexicon
 		*lexicon; /* theirs: the model's, or that of the constraint's calls */
 	struct kp_output_schemas *schemas; /* that outputs are checked against; NULL: none */
+	struct kp_flow_media *media;       /* of the turn's arena; NULL: no images */
 	struct kp_flow_prompt *prompts;
 	size_t n_prompts;
 	struct kp_choice *choices; /* those of prompt 0 first */
@@ -111,6 +113,7 @@ struct kp_flow {
 	size_t stage;
 	struct kp_job job; /* while is_waiting */
 	int (*job_fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err);
+	bool job_needs_scratch;
 	struct kp_err job_err;
 	struct kp_timer timer; /* keep-alive comments and the deadline */
 	int64_t first_ns;      /* first byte of the answer's content, 0 not yet */
@@ -153,14 +156,20 @@ enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
 /* Without a model's name it is the only one. */
 enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_stage_media(struct kp_flow *f, struct kp_err *err);  /* images: heads (media.c) */
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
 enum kp_step kp_stage_constrain(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_validate(struct kp_flow *f, struct kp_err *err); /* judge.c */
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);      /* context length, ids */
-enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);    /* pick, start */
+enum kp_step kp_stage_pixels(struct kp_flow *f, struct kp_err *err); /* images: tensors (media.c) */
+enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);  /* pick, start */
 /* Runs fn here, or on a worker when the request is long enough to hold the loop. fn touches only
    the flow's own memory and what is immutable. */
 enum kp_step kp_flow_work(struct kp_flow *f,
+	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
+	struct kp_err *err);
+/* The same, always on one of these workers; no scratch. */
+enum kp_step kp_flow_submit(struct kp_flow *f, struct kp_workers *workers,
 	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
 	struct kp_err *err);
 /* Called by a stage that waited. */

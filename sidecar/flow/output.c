@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "sidecar/flow/media.h"
 #include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 
@@ -74,6 +75,18 @@ void kp_flow_flush(struct kp_flow *f)
 	}
 }
 
+/* No choice is started again, and an engine that answers has what it was sent (lib/engine sees to it). */
+static void release_media(struct kp_flow *f)
+{
+	bool is_needed = f->schemas != NULL;
+	for (size_t i = 0; f->media && !is_needed && i < f->n_choices; i++) {
+		is_needed = !f->choices[i].is_open;
+	}
+	if (f->media && !is_needed) {
+		kp_flow_media_release(f->media);
+	}
+}
+
 /* true: this was its begin. */
 static bool open_choice(struct kp_choice *c)
 {
@@ -82,6 +95,7 @@ static bool open_choice(struct kp_choice *c)
 		return false;
 	}
 	c->is_open = true;
+	release_media(c->flow);
 	struct kp_event ev = { .kind = KP_EV_ROLE, .choice = c->index };
 	ev.prompt.usage = (struct kp_usage){ .prompt_tokens = (uint32_t)p->ids.n,
 		.cached_tokens = p->cached_tokens };

@@ -3,6 +3,7 @@
 #include "sidecar/flow/output.h"
 
 #include "base/clock.h"
+#include "sidecar/flow/media.h"
 #include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 
@@ -11,7 +12,7 @@
 /* A limit of one request: trying again will not help, so it is not RESOURCE_EXHAUSTED (429). */
 static void blame_request(struct kp_err *err)
 {
-	if (err->code == KP_RESOURCE_EXHAUSTED) {
+	if (err->code == KP_RESOURCE_EXHAUSTED && !err->reason) {
 		err->code = KP_INVALID_ARGUMENT;
 		err->reason = "request_too_large";
 	}
@@ -20,7 +21,8 @@ static void blame_request(struct kp_err *err)
 static void work(struct kp_job *job)
 {
 	struct kp_flow *f = KP_CONTAINER(job, struct kp_flow, job);
-	struct kp_token_scratch *scratch = kp_token_scratch_create(1 << 20);
+	struct kp_token_scratch *scratch =
+		f->job_needs_scratch ? kp_token_scratch_create(1 << 20) : NULL;
 	if (f->job_fn(f, scratch, &f->job_err) == 0) {
 		f->job_err.code = KP_OK;
 	} else {
@@ -36,6 +38,23 @@ static void work_done(struct kp_msg *msg)
 	kp_flow_resume(f, f->job_err.code == KP_OK ? NULL : &f->job_err);
 }
 
+static enum kp_step submit(struct kp_flow *f, struct kp_workers *workers,
+	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
+	struct kp_err *err)
+{
+	f->job_fn = fn;
+	f->job = (struct kp_job){
+		.done = { .run = work_done }, .work = work, .reply = kp_loop_mailbox(f->l->loop)
+	};
+	if (!kp_workers_submit(workers, &f->job)) {
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+			"too many long requests are being read, try again");
+		err->reason = "too_many_requests";
+		return KP_STEP_FAIL;
+	}
+	return KP_STEP_WAIT;
+}
+
 enum kp_step kp_flow_work(struct kp_flow *f,
 	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
 	struct kp_err *err)
@@ -49,17 +68,16 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 		blame_request(err);
 		return KP_STEP_FAIL;
 	}
-	f->job_fn = fn;
-	f->job = (struct kp_job){
-		.done = { .run = work_done }, .work = work, .reply = kp_loop_mailbox(f->l->loop)
-	};
-	if (!kp_workers_submit(f->l->gateway->workers, &f->job)) {
-		kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-			"too many long requests are being read, try again");
-		err->reason = "too_many_requests";
-		return KP_STEP_FAIL;
-	}
-	return KP_STEP_WAIT;
+	f->job_needs_scratch = true;
+	return submit(f, f->l->gateway->workers, fn, err);
+}
+
+enum kp_step kp_flow_submit(struct kp_flow *f, struct kp_workers *workers,
+	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
+	struct kp_err *err)
+{
+	f->job_needs_scratch = false;
+	return submit(f, workers, fn, err);
 }
 
 static int read_body(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
@@ -170,7 +188,10 @@ static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	f->render_failed =
 		kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err);
 	f->render_ns = kp_now_ns() - begin_ns;
-	return f->render_failed ? -1 : encode(f, t, scratch, &opts, g, err);
+	return f->render_failed || encode(f, t, scratch, &opts, g, err) ||
+			       kp_flow_media_expand(f, g, err)
+		       ? -1
+		       : 0;
 }
 
 /* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only
@@ -193,10 +214,13 @@ static int make_prompts(struct kp_flow *f, struct kp_token_scratch *scratch, str
 				return kp_err_param(err, "prompt", "`prompt`: more than %d tokens",
 					KP_FLOW_MAX_PROMPT_IDS);
 			}
+			if (kp_flow_media_expand(f, g, err)) {
+				return -1;
+			}
 			continue;
 		}
 		g->text = kp_text_trusted(p->text);
-		if (encode(f, t, scratch, &opts, g, err)) {
+		if (encode(f, t, scratch, &opts, g, err) || kp_flow_media_expand(f, g, err)) {
 			return -1;
 		}
 	}

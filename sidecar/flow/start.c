@@ -1,7 +1,7 @@
 /* DESIGN: pick an endpoint for each choice and start it there; the engine's callbacks. A choice
    whose engine failed before it sent anything is tried on another endpoint; everything else that
    goes wrong ends the turn with one error. */
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/media.h"
 
 #include "base/clock.h"
 #include "obs/log.h"
@@ -147,6 +147,7 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 	struct kp_endpoint *e = c->prompt->endpoint;
 	const struct kp_pick how = { .policy = g->config.routing,
 		.margin = g->config.locality_margin,
+		.own_only = f->media != NULL,
 		.leave_own = atomic_load_explicit(&g->draining, memory_order_relaxed),
 		.now_ns = kp_loop_now(f->l->loop) };
 	bool is_prompts = e && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
@@ -160,8 +161,11 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 		: how.policy == KP_ROUTE_ROUND_ROBIN ? "round robin"
 						     : "lowest score");
 	if (!e) {
-		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available",
-			KP_ARG(f->turn.model));
+		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available%s",
+			KP_ARG(f->turn.model),
+			how.own_only
+				? " to this gateway itself, and images are not sent to others yet"
+				: "");
 		err->reason = "no_engine_available";
 		return -1;
 	}
@@ -175,6 +179,7 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 		.packed = kp_buf_str(&c->prompt->packed),
 		.sampling = &sampling,
 		.text_fingerprint = f->revision->text->fingerprint,
+		.media = kp_flow_media_tensors(f),
 		.deadline_ns = f->turn.deadline_ns,
 		.stream = true };
 	c->attempts++;

@@ -1,9 +1,26 @@
 /* Fuzz target: messages, or tools, as a client sends them. Reading succeeds or fails with a place; what was read is read again as the same. */
+#include "base/base64.h"
+#include "base/mem.h"
+#include "prompt/media_url.h"
 #include "prompt/messages.h"
 #include "prompt/tools.h"
 
 enum { MEMORY = 64 << 20 };
 typedef int read_fn(struct kp_json *j, struct kp_turn *turn, struct kp_err *err);
+
+static void check_url(kp_str s)
+{
+	struct kp_media_url url;
+	struct kp_err err = KP_ERR_INIT;
+	if (kp_media_url_read(s, &url, &err)) {
+		KP_BUG_ON(err.code != KP_INVALID_ARGUMENT);
+		return;
+	}
+	uint8_t *bytes = kp_xmalloc(url.max_bytes + 1);
+	ptrdiff_t n = url.source == KP_MEDIA_DATA ? kp_base64_decode(url.base64, bytes) : -1;
+	KP_BUG_ON(n > (ptrdiff_t)url.max_bytes);
+	kp_mem_free(bytes);
+}
 
 /* As JSON text in out; false: refused. */
 static bool read_as(read_fn *read, kp_str in, bool is_tools, struct kp_arena *a, struct kp_buf *out)
@@ -15,6 +32,12 @@ static bool read_as(read_fn *read, kp_str in, bool is_tools, struct kp_arena *a,
 	if (read(&j, &turn, &err)) {
 		KP_BUG_ON(err.code != KP_INVALID_ARGUMENT && err.code != KP_RESOURCE_EXHAUSTED);
 		return false;
+	}
+	for (size_t i = 0; i < turn.chat.n_media; i++) {
+		check_url(turn.chat.media[i].url);
+	}
+	if (turn.chat.n_media) {
+		return false; /* an image is no longer what a client wrote */
 	}
 	const struct kp_jv *v = is_tools ? &turn.chat.tools : &turn.chat.messages;
 	if (v->type != KP_JSON_ARRAY) {

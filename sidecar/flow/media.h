@@ -1,0 +1,40 @@
+/* The images of one request, from URLs to what engines are sent. Two jobs on the media workers: `media` reads heads, so that sizes and
+   numbers of tokens are known and judged before anything is decoded; `pixels` decodes and processes, once it is clear that the prompt
+   fits. What is held counts against --media-memory, for all requests together. Owned by the flow; a job has it while it runs. */
+#ifndef SIDECAR_FLOW_MEDIA_H
+#define SIDECAR_FLOW_MEDIA_H
+
+#include "sidecar/flow/flow.h"
+
+struct kp_flow_image {
+	uint8_t *file; /* NULL: not there yet, or not needed any more */
+	size_t n_file;
+	struct kp_image_plan plan;
+	char hash[65];
+};
+
+struct kp_flow_media {
+	struct kp_gateway *gateway;
+	size_t n;
+	struct kp_flow_image *images;
+	struct kp_media_span *spans; /* lengths after `media`, offsets after `prompt` */
+	kp_str *hashes;
+	size_t held;                     /* bytes, of the gateway's media_bytes */
+	float *pixels;                   /* of all images; NULL before `pixels` */
+	int64_t *numbers;                /* grid and patches */
+	struct kp_media_tensors tensors; /* n 0 before `pixels` */
+	int64_t work_ns;                 /* that decoding and processing took */
+};
+
+/* On any thread: the prompt's places of images become as many tokens as each image has. Of a request without images: there are none. */
+int kp_flow_media_expand(
+	struct kp_flow *f, struct kp_flow_prompt *p, struct kp_err *err) KP_MUST_USE;
+/* NULL: no images. */
+static inline const struct kp_media_tensors *kp_flow_media_tensors(const struct kp_flow *f)
+{
+	return f->media && f->media->tensors.n ? &f->media->tensors : NULL;
+}
+/* Gives back what is not needed once every engine has its tensors. Again is fine, NULL too. */
+void kp_flow_media_release(struct kp_flow_media *m);
+
+#endif

@@ -1,0 +1,261 @@
+"""Images in chats, from data: URLs to what the engine is sent: ids, ranges and tensors equal those that transformers' processors make of the same
+conversation. The sim engine logs digests of the tensors; exactness of pixels by image is the matter of tests/oracle/image."""
+
+import json
+import struct
+import zlib
+
+import pytest
+import vision
+import wire
+from PIL import Image
+from programs import ASAN, Gateway, Sim, engine, manifest, wait_until
+from vision import data_url, file_of, part, picture, text
+from wire import CHAT
+
+VOCAB = 151700
+TYPES = ("vllm", "sglang")
+
+
+@pytest.fixture(scope="module")
+def models(qwen3_path, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {name: vision.Model(name, qwen3_path, folder) for name in vision.MODELS}
+
+
+@pytest.fixture(scope="module")
+def sim(start_shared):
+    return start_shared(Sim, "--vocab", VOCAB, "--log-ids", "--max-context", 100000)
+
+
+@pytest.fixture(scope="module")
+def gateway(start_shared, sim, models, qwen3_path):
+    engines = [
+        engine(f"{name}-{type}", sim.port, model=f"{name}-{type}", path=m.folder, type=type) for name, m in models.items() for type in TYPES
+    ]
+    return start_shared(Gateway, manifest(*engines, engine("blind", sim.port, model="blind", path=qwen3_path)), "--max-images", 4)
+
+
+def call(gateway, path, body):
+    answer = wire.call(gateway.port, path, body)
+    return answer.status, answer.json()
+
+
+def ask(gateway, model, messages, **more):
+    return call(gateway, CHAT, {"model": model, "messages": messages, "max_tokens": 2, **more})
+
+
+def sent(sim, answer):
+    """(ids, media) of the request behind an answer."""
+    start = sim.wait_event("start", answer["id"])[0]
+    return start["ids"], sim.wait_event("media", answer["id"])[0]
+
+
+def same(model, type, sim, answer, messages, images):
+    ids, media = sent(sim, answer)
+    want_ids, want = model.want(vision.bare(messages), images)
+    assert ids == want_ids
+    assert answer["usage"]["prompt_tokens"] == len(want_ids)
+    if type == "sglang":
+        want.pop("patches_per_image", None)
+    assert media["tensors"].keys() == want.keys()
+    for name, array in want.items():
+        got = media["tensors"][name]
+        assert got["shape"] == list(array.shape), name
+        assert got["sha256"] == vision.digest(array), name
+    runs = [i for i, id in enumerate(want_ids) if id == media["token"]]
+    assert [i for offset, length in media["spans"] for i in range(offset, offset + length)] == runs
+    assert len(media["spans"]) == len(images)
+    return media
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("name", ["qwen2", "qwen25", "qwen3"])
+def test_a_conversation_is_what_transformers_makes_of_it(gateway, sim, models, name, type):
+    rng = vision.rng(name + type)
+    for sizes in ([(64, 48)], [(1, 1), (300, 200)], [(1000, 20), (57, 400), (333, 333)]):
+        messages, images = vision.conversation(rng, sizes)
+        status, answer = ask(gateway, f"{name}-{type}", messages)
+        assert status == 200, answer
+        same(models[name], type, sim, answer, messages, images)
+
+
+@pytest.mark.parametrize("name", ["llava", "llava-full"])
+def test_llava(gateway, sim, models, name):
+    messages, images = vision.conversation(vision.rng(name), [(64, 480), (700, 300)])
+    status, answer = ask(gateway, f"{name}-vllm", messages)
+    assert status == 200, answer
+    media = same(models[name], "vllm", sim, answer, messages, images)
+    assert [length for _, length in media["spans"]] == [576 + (name != "llava")] * 2
+
+
+def test_llava_is_refused_for_sglang(gateway):
+    status, answer = ask(gateway, "llava-sglang", vision.conversation(vision.rng(1), [(64, 48)])[0])
+    assert status == 400 and "Qwen" in answer["error"]["message"]
+
+
+def test_the_same_twice_has_the_same_name_for_the_cache_and_another_request_has_not(gateway, sim):
+    """MM-16: the hash covers the image and what is made of it, and who may share it."""
+    image, other = file_of(picture(5, 100, 80)), file_of(picture(6, 100, 80))
+
+    def hashes(model, *files, **more):
+        status, answer = ask(gateway, model, [{"role": "user", "content": [part(f) for f in files]}], **more)
+        assert status == 200, answer
+        return sent(sim, answer)[1]["hashes"]
+
+    first = hashes("qwen25-vllm", image, other)
+    assert len(set(first)) == 2 and all(len(h) == 64 for h in first)
+    assert hashes("qwen25-vllm", other, image) == first[::-1]
+    assert hashes("qwen3-vllm", image)[0] not in first
+    assert hashes("qwen25-vllm", image, cache_salt="a")[0] not in first
+
+
+def test_choices_share_their_images(gateway, sim, models):
+    messages, images = vision.conversation(vision.rng(3), [(80, 60)])
+    status, answer = ask(gateway, "qwen25-vllm", messages, n=3, temperature=1)
+    assert status == 200 and len(answer["choices"]) == 3
+    media = sim.wait_event("media", answer["id"], count=3)
+    assert len({json.dumps(m["tensors"]) for m in media}) == 1
+
+
+def test_tokenize_counts_images(gateway, models):
+    messages, images = vision.conversation(vision.rng(4), [(640, 480), (20, 30)])
+    status, answer = call(gateway, "/v1/tokenize", {"model": "qwen25-vllm", "messages": messages})
+    assert status == 200 and answer["tokens"] == models["qwen25"].want(vision.bare(messages), images)[0]
+
+
+def test_config_comes_with_the_engines_tokenizer(start, models):
+    sim = start(Sim, "--vocab", VOCAB, *(a for f in models["qwen25"].files for a in ("--tokenizer-file", f)))
+    gateway = start(Gateway, manifest(engine("e", sim.port)))
+    messages, images = vision.conversation(vision.rng(5), [(200, 100)])
+    status, answer = ask(gateway, "m", messages)
+    assert status == 200 and answer["usage"]["prompt_tokens"] == len(models["qwen25"].want(vision.bare(messages), images)[0])
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_MM_08_a_placeholder_that_a_user_types_is_text(gateway, sim, models, type):
+    """It takes no image's place, before the image or after it, nor counts as one."""
+    image = picture(7, 90, 90)
+    for words in ("<|image_pad|>", "<|vision_start|><|image_pad|><|vision_end|>", "<image>"):
+        messages = [{"role": "user", "content": [text(f"Is {words} safe?"), part(file_of(image)), text(words)]}]
+        status, answer = ask(gateway, f"qwen25-{type}", messages)
+        assert status == 200, answer
+        ids, media = sent(sim, answer)
+        assert ids.count(vision.IMAGE_PAD) == sum(length for _, length in media["spans"]) == media["spans"][0][1]
+        plain = models["qwen25"].tokenizer.decode(ids, skip_special_tokens=False).replace("<|image_pad|>" * media["spans"][0][1], "#")
+        assert plain.count("#") == 1 and plain.count(words) == (4 if "start" in words else 2) - 2 * ("start" in words)
+        status, answer = ask(gateway, f"qwen25-{type}", [{"role": "user", "content": words}])
+        assert status == 200 and not sim.events("media", answer["id"])
+
+
+def error(answer):
+    return answer["error"]["param"], answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "url, words",
+    [
+        ("", "expected a data:"), ("file:///etc/passwd", "expected a data:"), ("data:image/png;base64", "comma"),
+        ("data:image/png,abc", ";base64"), ("data:text/html;base64,AAAA", "media type"), ("data:image/png;base64,", "without data"),
+        ("data:image/png;base64,AAA", "no base64"), ("data:image/png;base64,AA AA", "no base64"), ("data:image/png;base64,A-_A", "no base64"),
+        ("data:image/png;base64,AAAA\nAAAA", "no base64"), ("data:image/png;base64,AAAA", "JPEG"), (data_url(file_of(picture(1, 9, 9), "GIF")), "JPEG"),
+        (data_url(file_of(picture(1, 99, 99))[:900]), "PNG"), ("http://127.0.0.1/x.png", "not fetched"),
+    ],
+)
+def test_bad_urls(gateway, url, words):
+    good = part(file_of(picture(2, 20, 20)))
+    status, answer = ask(gateway, "qwen25-vllm", [{"role": "user", "content": "a"}, {"role": "user", "content": [text("b"), good, part(url)]}])
+    param, message = error(answer)
+    assert status == 400 and param == "messages[1].content[2]" and words in message and f"`{param}`" in message, answer
+    assert len(message) < 250  # MM-20: nothing of the data in it
+
+
+def test_urls_that_are_fine(gateway):
+    data = file_of(picture(2, 20, 20))
+    plain = data_url(data).split(",")[1]
+    for head in ("data:image/png;base64", "DATA:IMAGE/PNG;BASE64", "data:;base64", "data:image/jpeg;base64", "data:image/png;name=a;base64", "data:application/octet-stream;base64"):
+        status, answer = ask(gateway, "qwen25-vllm", [{"role": "user", "content": [part(f"{head},{plain}")]}])
+        assert status == 200, (head, answer)
+
+
+def test_bad_parts(gateway):
+    good = part(file_of(picture(2, 20, 20)))
+    for content, place in (
+        ([{"type": "image_url"}], ".content[0].image_url"), ([{"type": "image_url", "image_url": "x"}], ".content[0].image_url"),
+        ([{"type": "image_url", "image_url": {"url": 1}}], ".content[0].image_url.url"), ([part("data:", detail="tiny")], ".content[0].image_url.detail"),
+        ([good] * 5, ".content[4]"), ([{"type": "video_url"}], ".content[0].type"), ([{"type": "input_audio"}], ".content[0].type"),
+    ):
+        status, answer = ask(gateway, "qwen25-vllm", [{"role": "user", "content": content}])
+        assert status == 400 and error(answer)[0] == "messages[0]" + place, answer
+    for role in ("system", "assistant"):
+        status, answer = ask(gateway, "qwen25-vllm", [{"role": role, "content": [good]}, {"role": "user", "content": "x"}])
+        assert status == 400 and error(answer)[0] == "messages[0].content[0].type", answer
+
+
+def test_a_model_that_takes_no_images_says_why(gateway):
+    status, answer = ask(gateway, "blind", [{"role": "user", "content": [text("x"), part(file_of(picture(2, 20, 20)))]}])
+    assert status == 400 and error(answer) == (
+        "messages[0].content[1]",
+        "`messages[0].content[1]`: model `blind` takes no images: it has no preprocessor_config.json",
+    )
+    assert answer["error"]["code"] == "unsupported_parameter"
+
+
+def test_MM_09_counts_are_checked_before_dispatch(gateway, sim, start, models, qwen3_path, tmp_path):
+    """A template that loses an image, one that writes a place too many, a prompt of ids with a place and no image."""
+    for name, template, places in (("loses", "{{ messages[0].content[0].text }}", 0), ("adds", vision.QWEN_TEMPLATE + "<|image_pad|>", 2)):
+        model = vision.Model("qwen25", qwen3_path, tmp_path / name) if (tmp_path / name).mkdir() is None else None
+        config = json.loads((model.folder / "tokenizer_config.json").read_text())
+        (model.folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": template}))
+        other = start(Gateway, manifest(engine("e", sim.port, path=model.folder)))
+        before = len(sim.events("start"))
+        status, answer = ask(other, "m", [{"role": "user", "content": [text("x"), part(file_of(picture(2, 20, 20)))]}])
+        assert status == 400 and f"{places} places for images, and the messages have 1" in answer["error"]["message"], answer
+        assert len(sim.events("start")) == before
+    status, answer = call(gateway, "/v1/completions", {"model": "qwen25-vllm", "prompt": [1, 2, vision.IMAGE_PAD]})
+    assert status == 400 and "there are no images" in answer["error"]["message"], answer
+
+
+def png_head(width, height):
+    """A PNG that says how large it is, and has nothing else."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def test_MM_04_a_bomb_is_refused_by_its_head(gateway):
+    """A few bytes that declare a huge picture: one alone, and several together; memory does not grow."""
+    before = gateway.rss()
+    for sizes in ([(60000, 60000)], [(9000, 9000)] * 3, [(65535, 1)]):
+        status, answer = ask(gateway, "qwen25-vllm", [{"role": "user", "content": [part(png_head(*s)) for s in sizes]}])
+        assert status == 400 and error(answer)[0] == f"messages[0].content[{len(sizes) - 1}]", answer
+    assert ASAN or gateway.rss() - before < 40 << 10
+
+
+def test_MM_07_limits(start, sim, models):
+    """Bytes of a file, pixels of a request, memory of all requests; after them the gateway goes on."""
+    gateway = start(
+        Gateway, manifest(engine("e", sim.port, path=models["qwen25"].folder)),
+        "--max-image-bytes", 20000, "--max-image-pixels", 100000, "--media-memory", 1, "--max-images", 2,
+    )  # fmt: skip
+    noise = picture(1, 200, 200)
+    for parts, words, status_wanted in (
+        ([part(file_of(noise))], "20000 bytes", 400), ([part(png_head(400, 300))], "pixels", 400),
+        ([part(png_head(240, 240))] * 2, "pixels together", 400), ([part(file_of(picture(1, 10, 10)))] * 3, "at most 2", 400),
+        ([part(file_of(Image.new("RGB", (300, 300))))], "--media-memory", 429),
+    ):
+        status, answer = ask(gateway, "m", [{"role": "user", "content": parts}])
+        assert status == status_wanted and words in answer["error"]["message"], answer
+    status, answer = ask(gateway, "m", [{"role": "user", "content": [part(file_of(picture(1, 60, 60)))]}])
+    assert status == 200, answer
+    wait_until(lambda: gateway.metric("kelpie_media_bytes") == 0, "memory of images given back")
+
+
+def test_a_client_that_leaves_leaves_nothing(gateway, sim):
+    body = {"model": "qwen25-vllm", "messages": [{"role": "user", "content": [part(file_of(picture(1, 2000, 1500), "JPEG"))]}], "max_tokens": 2}
+    for _ in range(5):
+        with wire.Connection(gateway.port) as c:
+            c.request(CHAT, body)
+    wait_until(lambda: gateway.metric("kelpie_media_bytes") == gateway.metric("kelpie_requests_in_flight") == 0, "everything given back")
