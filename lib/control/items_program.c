@@ -72,6 +72,7 @@ static void write_engine(struct kp_buf *b, const struct kp_program_engine *e)
 	add_str(b, 10, e->tool_parser);
 	add_str(b, 11, e->reasoning_parser);
 	add_uint(b, 12, e->validation);
+	add_uint(b, 13, e->strict_schemas);
 }
 static void write_endpoint(struct kp_buf *b, const struct kp_program_engine *e, size_t index)
 {
@@ -378,6 +379,11 @@ static int read_engine(struct reader *r, const struct kp_item *i)
 		return refuse(r, i, KP_UNIMPLEMENTED, "an unknown validation of its answers");
 	}
 	e->validation = (enum kp_output_validation)m->output_validation;
+	if (m->strict_schemas < 0 ||
+		m->strict_schemas > KELPIE__CONTROL__V1__STRICT_SCHEMAS__STRICT_SCHEMAS_OPENAI) {
+		return refuse(r, i, KP_UNIMPLEMENTED, "an unknown subset for strict schemas");
+	}
+	e->strict_schemas = (enum kp_strict_schemas)m->strict_schemas;
 	if (e->chat_template.n > NAME_BYTES) {
 		return invalid(r, i, "the name of its chat template is too long");
 	}

@@ -118,6 +118,10 @@ static int add_engine(struct builder *b, const struct kp_object *o, struct kp_er
 	e->in_pods = s->has_template || s->workload_ref;
 	e->text_policy = text_policy(s->tokenizer.text_policy);
 	e->validation = validation(s->output.validation);
+	e->strict_schemas =
+		s->output.strict_schemas == KP_INFERENCE_ENGINE_OUTPUT_STRICT_SCHEMAS_OPEN_AI
+			? KP_STRICT_OPENAI
+			: KP_STRICT_ANY;
 	if (s->parsers) {
 		e->tool_parser = s->parsers->tool;
 		e->reasoning_parser = s->parsers->reasoning;

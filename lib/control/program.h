@@ -40,6 +40,8 @@ enum kp_output_validation {
 	KP_VALIDATION_RETRY,
 	KP_VALIDATION_FAIL
 };
+/* Which schemas are taken with `strict: true`. */
+enum kp_strict_schemas { KP_STRICT_ANY = 0, KP_STRICT_OPENAI };
 struct kp_program_engine {
 	kp_str name; /* "default/demo" */
 	kp_str pool; /* "default/demo" */
@@ -53,6 +55,7 @@ struct kp_program_engine {
 	enum kp_program_text_policy text_policy;
 	kp_str tool_parser, reasoning_parser; /* names, "none"; "": by the chat template */
 	enum kp_output_validation validation;
+	enum kp_strict_schemas strict_schemas;
 	bool in_pods; /* its endpoints are pods, to be found. Not part of a program */
 	const struct kp_program_endpoint *endpoints; /* in the manifest's order */
 	size_t n_endpoints;

@@ -1,4 +1,5 @@
 /* DESIGN: one walk over the schema; a table of the keywords that are taken. Totals are counted over the whole document. Recursion: the document's depth. */
+#include "base/map.h"
 #include "base/utf8.h"
 #include "jsonschema/jsonschema.h"
 
@@ -117,15 +118,31 @@ static bool has_type(const struct kp_jv *v, kp_str name)
 	return false;
 }
 
-static bool is_required(const struct kp_jv *required, kp_str name)
+/* `required` names each of the properties, and nothing else. */
+static int check_required(struct strict *s, const struct kp_jv *required, const struct kp_jv *names)
 {
+	struct kp_map have;
+	int r = 0;
+	if (required->n > names->n) {
+		return refuse(
+			s, "`required` has a key twice, or one that `properties` does not have");
+	}
+	kp_map_init(&have);
 	for (uint32_t i = 0; i < required->n; i++) {
-		if (required->items[i].type == KP_JSON_STRING &&
-			kp_str_eq(required->items[i].s, name)) {
-			return true;
+		if (required->items[i].type == KP_JSON_STRING) {
+			kp_map_set(&have, required->items[i].s, s);
 		}
 	}
-	return false;
+	for (uint32_t i = 0; i < names->n && r == 0; i++) {
+		if (!kp_map_get(&have, names->members[i].key)) {
+			r = refuse(s,
+				"`required` must have every key of `properties`; `%" KP_FMT
+				"` is missing",
+				KP_ARG(kp_str_sub(names->members[i].key, 0, 80)));
+		}
+	}
+	kp_map_fini(&have, NULL);
+	return r;
 }
 
 static int check_object(struct strict *s, const struct kp_jv *v)
@@ -138,28 +155,15 @@ static int check_object(struct strict *s, const struct kp_jv *v)
 	if (properties && !kp_jv_is(properties, KP_JSON_OBJECT)) {
 		return refuse(s, "`properties` must be an object");
 	}
+	static const struct kp_jv none = { .type = KP_JSON_OBJECT };
 	uint32_t n = properties ? properties->n : 0;
-	if (n && !kp_jv_is(required, KP_JSON_ARRAY)) {
+	if (required ? required->type != KP_JSON_ARRAY : n) {
 		return refuse(s, "`required` must be there, with every key of `properties`");
 	}
 	if ((s->properties += n) > PROPERTIES) {
 		return refuse(s, "more than %d properties in all", PROPERTIES);
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		if (!is_required(required, properties->members[i].key)) {
-			return refuse(s,
-				"`required` must have every key of `properties`; `%" KP_FMT
-				"` is missing",
-				KP_ARG(kp_str_sub(properties->members[i].key, 0, 80)));
-		}
-	}
-	for (uint32_t i = 0; required && required->type == KP_JSON_ARRAY && i < required->n; i++) {
-		const struct kp_jv *name = &required->items[i];
-		if (name->type != KP_JSON_STRING || !kp_jv_get(properties, name->s)) {
-			return refuse(s, "`required` has a key that `properties` does not have");
-		}
-	}
-	return 0;
+	return required ? check_required(s, required, properties ? properties : &none) : 0;
 }
 
 enum { PLAIN = 1, MAP, LIST, ONE, VALUES };

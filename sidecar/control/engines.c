@@ -511,6 +511,7 @@ static void apply_engine(struct kp_engines *es, const struct kp_program_engine *
 	}
 	e->keep = true;
 	e->validation = want->validation;
+	e->strict_schemas = want->strict_schemas;
 	kp_mem_free(e->pool);
 	kp_mem_free(e->model);
 	e->pool = kp_str_z(want->pool);
@@ -599,6 +600,7 @@ static struct kp_model_revision *same_revision(const struct kp_engines *es, size
 			e->text ? other->text && other->text->fingerprint == e->text->fingerprint
 				: !other->text;
 		if (same_text && other->validation == e->validation &&
+			other->strict_schemas == e->strict_schemas &&
 			kp_str_eq(kp_str_c(other->pool), kp_str_c(e->pool)) &&
 			kp_str_eq(kp_str_c(other->model), kp_str_c(e->model))) {
 			return made[i];
@@ -660,6 +662,7 @@ struct kp_snapshot *kp_engines_snapshot(
 			r = kp_snapshot_revision(s, e->name);
 			r->text = e->text ? kp_text_stack_ref(e->text) : NULL;
 			r->validation = e->validation;
+			r->strict_schemas = e->strict_schemas;
 			r->why_not = e->text ? NULL : kp_xstrdup(e->why);
 		}
 		made[i] = r;

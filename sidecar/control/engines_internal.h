@@ -45,6 +45,7 @@ struct engine {
 	enum kp_program_text_policy text_policy;
 	char *tool_parser, *reasoning_parser; /* as in the manifest, "": by the chat template */
 	enum kp_output_validation validation;
+	enum kp_strict_schemas strict_schemas;
 	KP_VEC(char *)
 	aliases;
 	KP_VEC(struct endpoint *)

@@ -14,6 +14,7 @@ struct kp_model_revision {
 	struct kp_text_stack *text; /* NULL: not loaded yet */
 	char *engine;               /* "default/demo", the first of them */
 	enum kp_output_validation validation;
+	enum kp_strict_schemas strict_schemas;
 	char *why_not; /* while text is NULL: what is being waited for, or what failed */
 	uint32_t max_context, vocab_size; /* 0: not known */
 	struct kp_endpoint **endpoints;

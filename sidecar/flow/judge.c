@@ -10,19 +10,31 @@
 
 const char kp_invalid_output[] = "invalid_output";
 
+/* Anthropic's `strict` has another subset. */
+static bool is_openais(const struct kp_flow *f)
+{
+	return f->revision->strict_schemas == KP_STRICT_OPENAI &&
+	       f->api->dialect != KP_DIALECT_ANTHROPIC;
+}
+
 static int compile(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	const char *member = f->api->dialect == KP_DIALECT_ANTHROPIC ? "input_schema"
 			     : f->turn.response                      ? "parameters"
 								     : "function.parameters";
 	(void)scratch;
-	return kp_output_schemas_compile(&f->turn, &f->offer, member, &f->schemas, err);
+	if (is_openais(f) && kp_output_check_strict(&f->turn, &f->offer, member, err)) {
+		return -1;
+	}
+	return f->revision->validation == KP_VALIDATION_OFF
+		       ? 0
+		       : kp_output_schemas_compile(&f->turn, &f->offer, member, &f->schemas, err);
 }
 
 enum kp_step kp_stage_validate(struct kp_flow *f, struct kp_err *err)
 {
-	return f->revision->validation == KP_VALIDATION_OFF ||
-			       !kp_output_has_schemas(&f->turn, &f->offer)
+	bool is_off = f->revision->validation == KP_VALIDATION_OFF && !is_openais(f);
+	return is_off || !kp_output_has_schemas(&f->turn, &f->offer)
 		       ? KP_STEP_NEXT
 		       : kp_flow_work(f, compile, err);
 }

@@ -39,6 +39,43 @@ static int compile(const struct kp_jv *schema, const char *param, struct kp_json
 	return 0;
 }
 
+static int check_strict(const struct kp_jv *schema, const char *param, struct kp_err *err)
+{
+	struct kp_err inner;
+	if (kp_jsonschema_check_strict(schema, &inner)) {
+		kp_err_param(err, param, "`%s`: %s (`strictSchemas` of this model: OpenAI)", param,
+			inner.msg);
+		err->reason = "invalid_json_schema";
+		return -1;
+	}
+	return 0;
+}
+
+static const char *tool_param(char ret[64], size_t i, const char *schema_name)
+{
+	snprintf(ret, 64, "tools[%zu].%s", i, schema_name);
+	return ret;
+}
+
+int kp_output_check_strict(const struct kp_turn *turn, const struct kp_tool_offer *offer,
+	const char *schema_name, struct kp_err *err)
+{
+	const struct kp_output_format *format = &turn->format;
+	char param[64];
+	if (format->kind == KP_CONSTRAINT_JSON_SCHEMA && format->strict &&
+		check_strict(&format->schema, format->param, err)) {
+		return -1;
+	}
+	for (size_t i = 0; i < offer->n; i++) {
+		const struct kp_offered_tool *tool = &offer->tools[i];
+		if (tool->strict && tool->parameters &&
+			check_strict(tool->parameters, tool_param(param, i, schema_name), err)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
 static int compile_text(const struct kp_turn *turn, struct kp_output_schemas *s, struct kp_err *err)
 {
 	const struct kp_output_format *format = &turn->format;
@@ -66,9 +103,9 @@ static int compile_tools(struct kp_turn *turn, const struct kp_tool_offer *offer
 	s->n_tools = offer->n;
 	for (size_t i = 0; i < offer->n; i++) {
 		char param[64];
-		snprintf(param, sizeof(param), "tools[%zu].%s", i, schema_name);
 		if (offer->tools[i].strict && offer->tools[i].parameters &&
-			compile(offer->tools[i].parameters, param, &s->tools[i], err)) {
+			compile(offer->tools[i].parameters, tool_param(param, i, schema_name),
+				&s->tools[i], err)) {
 			return -1;
 		}
 	}

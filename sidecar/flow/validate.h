@@ -11,6 +11,9 @@
 struct kp_output_schemas;
 /* Does it have any? A look, not a compilation. */
 bool kp_output_has_schemas(const struct kp_turn *turn, const struct kp_tool_offer *offer);
+/* Schemas that are `strict` have to be of OpenAI's subset: INVALID_ARGUMENT names the parameter, and the place in the schema. On any thread. */
+int kp_output_check_strict(const struct kp_turn *turn, const struct kp_tool_offer *offer,
+	const char *schema_name, struct kp_err *err) KP_MUST_USE;
 /* *ret: in the turn's arena, NULL when the request has none; offer and turn must live as long. schema_name: what tools call theirs ("function.parameters").
    INVALID_ARGUMENT names the parameter with the schema that cannot be compiled, and the place in it. On any thread. */
 int kp_output_schemas_compile(struct kp_turn *turn, const struct kp_tool_offer *offer,
