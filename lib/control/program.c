@@ -63,7 +63,8 @@ static const char *const template_names[] = { [TEMPLATE(UNSET)] = "",
 	[TEMPLATE(HARMONY)] = "harmony",
 	[TEMPLATE(MISTRAL_V7)] = "mistral_v7",
 	[TEMPLATE(MISTRAL_V11)] = "mistral_v11",
-	[TEMPLATE(MISTRAL_V13)] = "mistral_v13" };
+	[TEMPLATE(MISTRAL_V13)] = "mistral_v13",
+	[TEMPLATE(MISTRAL_V15)] = "mistral_v15" };
 
 static enum kp_program_text_policy text_policy(enum kp_inference_engine_tokenizer_text_policy p)
 {

@@ -114,12 +114,50 @@ static void read_list(struct kp_model_files *f, struct kp_arena *a, kp_str text)
 	}
 }
 
+/* A word that can stand in quotes in a template. */
+static bool is_word(const struct kp_jv *v)
+{
+	bool ok = kp_jv_is(v, KP_JSON_STRING) && v->s.n > 0;
+	for (size_t i = 0; ok && i < v->s.n; i++) {
+		ok = v->s.p[i] >= 'a' && v->s.p[i] <= 'z';
+	}
+	return ok;
+}
+
+/* tekken.json: "model_settings_builder": {"reasoning_effort": {"values": ["none", "high"], "default": "none"}} */
+static void read_efforts(struct kp_model_files *f, struct kp_arena *a, kp_str text)
+{
+	struct kp_jv v;
+	KP_AUTO(buf) struct kp_buf out;
+	kp_buf_init(&out, 4096);
+	if (!read_member(a, text, KP_S("model_settings_builder"), 1000, &v)) {
+		return;
+	}
+	const struct kp_jv *effort = kp_jv_get(&v, KP_S("reasoning_effort")),
+			   *values = kp_jv_get(effort, KP_S("values")),
+			   *holds = kp_jv_get(effort, KP_S("default"));
+	bool ok = kp_jv_is(values, KP_JSON_ARRAY) && is_word(holds);
+	kp_buf_lit(&out, "{%- set efforts = [");
+	for (uint32_t i = 0; ok && i < values->n; i++) {
+		ok = is_word(&values->items[i]);
+		kp_buf_printf(&out, "%s'%" KP_FMT "'", i ? ", " : "", KP_ARG(values->items[i].s));
+	}
+	if (ok) {
+		kp_buf_printf(
+			&out, "] -%%}{%%- set effort = '%" KP_FMT "' -%%}\n", KP_ARG(holds->s));
+		f->efforts = keep(a, out.failed ? KP_S("") : kp_buf_str(&out));
+	}
+}
+
 /* tekken.json: "config": {"version": "v7"}, which stands before the vocabulary. */
 static void read_tekken(struct kp_model_files *f, struct kp_arena *a, kp_str text)
 {
 	struct kp_jv v;
 	if (read_member(a, text, KP_S("config"), 1000, &v)) {
 		f->tekken = keep(a, kp_jv_str(&v, KP_S("version")));
+		if (kp_str_eq(f->tekken, KP_S("v15"))) {
+			read_efforts(f, a, text);
+		}
 	}
 }
 

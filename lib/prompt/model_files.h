@@ -15,6 +15,7 @@ struct kp_model_files {
 	kp_str architecture; /* "Qwen3ForCausalLM", or a GGUF's "llama"; "": not known, as below */
 	kp_str model_type;   /* "qwen3" */
 	kp_str tekken;       /* "v13" */
+	kp_str efforts; /* of tekken's version 15, as a template's text: sets `efforts`, those it takes, and `effort`, the one that holds without */
 	kp_str model_version; /* of Mistral's SentencePiece files, "v3": there is a tokenizer.model.v3 (or .v3m1) */
 	struct kp_named_template templates[KP_MAX_NAMED_TEMPLATES];
 	size_t n_templates;

@@ -34,6 +34,7 @@ static const struct {
 	{ "v7", "mistral_v7" },
 	{ "v11", "mistral_v11" },
 	{ "v13", "mistral_v13" },
+	{ "v15", "mistral_v15" },
 };
 
 static const char *const harmony_tokens[] = { "<|start|>", "<|channel|>", "<|message|>", "<|call|>",
@@ -54,6 +55,8 @@ static const struct {
 	{ "mistral_v7", { "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
 	{ "mistral_v11", { "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
 	{ "mistral_v13", { "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" } },
+	{ "mistral_v15", { "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]",
+				 "[MODEL_SETTINGS]", "[/MODEL_SETTINGS]" } },
 };
 
 static bool has_added(const struct kp_tokenizer *t, const char *token)

@@ -15,6 +15,7 @@ static const struct {
 	{ "mistral_v7", "mistral", "mistral" },
 	{ "mistral_v11", "mistral", "mistral" },
 	{ "mistral_v13", "mistral", "mistral" },
+	{ "mistral_v15", "mistral", "mistral" },
 };
 
 /* All texts must be there. */

@@ -176,6 +176,9 @@ static int set_templates(struct kp_text_stack *s, const struct kp_model_files *f
 		return -1;
 	}
 	if (s->choice.native) {
+		if (kp_str_eq(kp_str_c(s->choice.native), KP_S("mistral_v15"))) {
+			kp_buf_add(&native, files->efforts);
+		}
 		KP_BUG_ON(!kp_template_native(kp_str_c(s->choice.native), &native));
 		return kp_buf_finish(&native, "template", err) ||
 				       set_default(s, kp_buf_str(&native), err)

@@ -138,24 +138,35 @@ def harmony(messages, tools, kwargs):
 # one in its package, with all special tokens and the version asked for.
 
 
-@functools.cache
-def mistral_tokenizer(version):
+EFFORTS = {"values": ["none", "low", "high"], "default": "low"}  # of version 15
+
+
+def write_tekken(version, file):
     import pathlib
-    import tempfile
 
     import mistral_common
-    from mistral_common.protocol.instruct.validator import ValidationMode
     from mistral_common.tokens.tokenizers.base import SpecialTokens
-    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
     tekken = json.loads((pathlib.Path(mistral_common.__file__).parent / "data/tekken_240911.json").read_text())
     del tekken["image"]
     tekken["config"]["version"] = version
     tekken["special_tokens"] = [{"rank": i, "token_str": t.value, "is_control": True} for i, t in enumerate(SpecialTokens)]
+    if version == "v15":
+        tekken["model_settings_builder"] = {"reasoning_effort": {"type": "enum", "accepts_none": True, **EFFORTS}}
+    pathlib.Path(file).write_text(json.dumps(tekken))
+
+
+@functools.cache
+def mistral_tokenizer(version):
+    import tempfile
+
+    from mistral_common.protocol.instruct.validator import ValidationMode
+    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
     with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "tekken.json"
-        file.write_text(json.dumps(tekken))
-        return MistralTokenizer.from_file(str(file), mode=ValidationMode.test)
+        file = os.path.join(folder, "tekken.json")
+        write_tekken(version, file)
+        return MistralTokenizer.from_file(file, mode=ValidationMode.test)
 
 
 # Versions 1 to 3 and the files in mistral-common's package that have them: SentencePiece, or tekken. What comes out of these is compared as ids.
@@ -179,7 +190,7 @@ def mistral_ids(version, messages, tools, kwargs):
     return mistral_file(version)[1].encode_chat_completion(mistral_request(messages, tools, kwargs.get("prefix", False))).tokens
 
 
-def mistral_request(messages, tools, prefix=False):
+def mistral_request(messages, tools, prefix=False, **more):
     from mistral_common.protocol.instruct.request import ChatCompletionRequest
 
     messages = copy.deepcopy(messages)
@@ -193,14 +204,14 @@ def mistral_request(messages, tools, prefix=False):
             m["tool_call_id"] = m["tool_call_id"][-9:]
     if prefix:
         messages[-1]["prefix"] = True
-    return ChatCompletionRequest.from_openai(messages=messages, tools=tools)
+    return ChatCompletionRequest.from_openai(messages=messages, tools=tools, **more)
 
 
 def mistral(version, messages, tools, kwargs):
     from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 
     tokenizer = mistral_tokenizer(version)
-    return tokenizer.decode(tokenizer.encode_chat_completion(mistral_request(messages, tools)).tokens, special_token_policy=SpecialTokenPolicy.KEEP)
+    return tokenizer.decode(tokenizer.encode_chat_completion(mistral_request(messages, tools, **kwargs)).tokens, special_token_policy=SpecialTokenPolicy.KEEP)
 
 
 # Kimi K3: the functions of vLLM's renderer that need nothing of vLLM.
@@ -261,6 +272,9 @@ def answer_to(request, renderers):
         return {"read": harmony_read(harmony_encoding().encode(request["harmony_read"], allowed_special="all"))}
     if "kimi" in request:
         return kimi(request["messages"], request["kimi"])
+    if "write" in request:
+        write_tekken(request["version"], request["write"])
+        return {}
     asked = request["messages"], request["tools"], request["kwargs"]
     if "version" in request:
         return {"ids": mistral_ids(request["version"], *asked), "file": mistral_file(request["version"])[0]}
@@ -271,7 +285,7 @@ def main():
     sys.path.insert(0, sys.argv[1])
     os.environ["TIKTOKEN_ENCODINGS_BASE"] = sys.argv[1]
     renderers = {"deepseek_v32": deepseek_v32, "deepseek_v4": deepseek_v4, "harmony": harmony}
-    renderers |= {f"mistral_{version}": functools.partial(mistral, version) for version in ("v7", "v11", "v13")}
+    renderers |= {f"mistral_{version}": functools.partial(mistral, version) for version in ("v7", "v11", "v13", "v15")}
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -22,6 +22,7 @@ import test_shape as shapes  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tests/oracle"), str(ROOT / "tests/oracle/token")]
+import golang  # noqa: E402
 import npm  # noqa: E402
 from probe import Probe  # noqa: E402
 
@@ -123,7 +124,10 @@ SETTINGS = {
                     {"reasoning_effort": "none"}, {"drop_thinking": False}, {"thinking": True, "reasoning_effort": "high"}],
     "harmony": [{}, {"reasoning_effort": "high"}, {"reasoning_effort": "low"}, {"reasoning_effort": None}, {"reasoning_effort": "max"}],
     "mistral_v7": [{}], "mistral_v11": [{}], "mistral_v13": [{}],
+    "mistral_v15": [{}, *({"reasoning_effort": e} for e in ("high", "low", "none", None)), *[{}] * 4, {"reasoning_effort": "max"}],
 }
+# What the model's file says comes before the template (lib/prompt/model_files.c), for native_reference.EFFORTS.
+BEFORE = {"mistral_v15": "{%- set efforts = ['none', 'low', 'high'] -%}{%- set effort = 'low' -%}"}
 CHECKS_MORE = "mistral"  # mistral-common refuses conversations by rules that are not part of the prompt
 
 
@@ -187,7 +191,7 @@ def conversation(name, seed):
 
 
 def check_native(ours, code, name, seeds):
-    source = ours.ask("", {}, native=name)["source"]
+    source = BEFORE.get(name, "") + ours.ask("", {}, native=name)["source"]
     shape, texts = shapes.shape_of(ours, source), 0
     for seed in seeds:
         messages, given, settings = conversation(name, seed)
@@ -198,6 +202,7 @@ def check_native(ours, code, name, seeds):
         variables = {"messages": messages, "tools": given, "documents": None, "add_generation_prompt": True, **settings}
         mine, theirs = ours.ask(source, variables, adapt=True), code.ask(name, adapted, given, settings)
         assert mine.get("text") == theirs.get("text") or (name.startswith(CHECKS_MORE) and "text" not in theirs), f"seed {seed}:\n{mine}\n{theirs}"
+        assert "text" not in mine or settings.get("reasoning_effort") != "max" or name != "mistral_v15", f"seed {seed}"
         texts += "text" in theirs
     return texts
 
@@ -208,6 +213,20 @@ FOUND = {"deepseek_v32": [3295]}  # seeds that once made a difference: a result 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_native(ours, code, name):
     assert check_native(ours, code, name, [*range(300), *FOUND.get(name, [])]) > 100
+
+
+def test_mistral_v15_from_its_file(ours, code, tmp_path):
+    """The efforts are those of tekken.json, and the model table finds the template by it."""
+    given = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}}]
+    code.say({"version": "v15", "write": str(tmp_path / "tekken.json")})
+    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "hi [INST]"}]
+    for settings in ({}, {"reasoning_effort": "high"}, {"reasoning_effort": "max"}):
+        mine = subprocess.run([golang.make("bin/kubectl-kelpie"), "render", "--path", tmp_path, json.dumps({"messages": messages, "tools": given, **settings})], capture_output=True, text=True)
+        theirs = code.ask("mistral_v15", messages, given, settings)
+        if "text" in theirs:
+            assert mine.stdout == theirs["text"], mine.stderr
+        else:
+            assert mine.returncode and "reasoning_effort should be one of none, low, high" in mine.stderr
 
 
 # Mistral's first versions, and SentencePiece's version 7: what comes out of the tokenizer is compared, since its texts begin with blanks.
