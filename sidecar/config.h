@@ -49,7 +49,9 @@ struct kp_config {
 	uint32_t max_image_pixels;   /* of all images of a request together */
 	uint64_t media_memory;       /* bytes of the images of all requests together */
 	uint32_t media_memory_mib, media_workers;
-	uint32_t max_requests; /* in flight, all loops; beyond: 429 */
+	struct kp_strings media_hosts, media_allow; /* of URLs; no hosts: none is fetched */
+	int64_t media_timeout_ns;                   /* of one URL */
+	uint32_t max_requests;                      /* in flight, all loops; beyond: 429 */
 	int64_t request_timeout_ns, drain_settle_ns, drain_timeout_ns;
 	enum kp_log_level log_level;
 	enum kp_log_format log_format;

@@ -184,6 +184,31 @@ static int start_bootstrap(struct kp_gateway *g, struct kp_err *err)
 	return opts.url ? kp_bootstrap_start(&opts, &g->bootstrap, err) : 0;
 }
 
+/* "*" is any host, which then must have a global address. */
+static int set_media_policy(struct kp_gateway *g, struct kp_err *err)
+{
+	const struct kp_config *c = &g->config;
+	struct kp_fetch_policy *p = &g->media_policy;
+	bool is_any = false;
+	for (size_t i = 0; i < c->media_hosts.n; i++) {
+		kp_str host = g->media_hosts[i] = kp_str_c(c->media_hosts.p[i]);
+		is_any |= kp_str_eq(host, KP_S("*"));
+		if (!kp_str_eq(host, KP_S("*")) && kp_fetch_host_check(host, err)) {
+			return kp_err_wrap(err, "`--media-host`");
+		}
+	}
+	for (size_t i = 0; i < c->media_allow.n; i++) {
+		if (kp_cidr_parse(kp_str_c(c->media_allow.p[i]), &g->media_allow[i], err)) {
+			return kp_err_wrap(err, "`--media-allow`");
+		}
+	}
+	p->hosts = g->media_hosts;
+	p->n_hosts = is_any ? 0 : c->media_hosts.n;
+	p->allow = g->media_allow;
+	p->n_allow = c->media_allow.n;
+	return 0;
+}
+
 static int start_parts(struct kp_gateway *g, struct kp_err *err)
 {
 	const struct kp_tls_opts tls = { .cert_file = g->config.tls_cert,
@@ -191,7 +216,8 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 	if (g->config.tls_cert && !(g->tls = kp_tls_server(&tls, err))) {
 		return -1;
 	}
-	if (start_bootstrap(g, err) || kp_peer_tls_load(g->config.tls_dir, &g->peer_tls, err) ||
+	if (set_media_policy(g, err) || start_bootstrap(g, err) ||
+		kp_peer_tls_load(g->config.tls_dir, &g->peer_tls, err) ||
 		kp_control_create(g, &g->control, err)) {
 		return -1;
 	}

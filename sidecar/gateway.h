@@ -9,6 +9,7 @@
 #define SIDECAR_GATEWAY_H
 
 #include "base/workers.h"
+#include "fetch/policy.h"
 #include "net/loop.h"
 #include "net/server.h"
 #include "obs/metrics.h"
@@ -36,7 +37,10 @@ struct kp_gateway {
 	struct {
 		atomic_llong requests, errors, tokens; /* ended; with 5xx; sent to clients */
 	} served;
-	atomic_llong body_bytes;  /* of all request bodies held */
+	atomic_llong body_bytes;             /* of all request bodies held */
+	struct kp_fetch_policy media_policy; /* whom images' URLs may lead to */
+	kp_str media_hosts[KP_STRINGS_MAX];  /* its parts */
+	struct kp_cidr media_allow[KP_STRINGS_MAX];
 	atomic_llong media_bytes; /* that images of all requests hold */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining, closed; /* closed: nothing is accepted any more */

@@ -3,6 +3,8 @@
    when neither the current snapshot names its endpoint nor a call runs on it. */
 #include "sidecar/gwloop.h"
 
+#include "fetch/fetch.h"
+
 #include "base/clock.h"
 #include "obs/log.h"
 #include "sidecar/api/http.h"
@@ -380,6 +382,7 @@ static void on_stop(struct kp_msg *msg)
 	kp_http_server_destroy(l->server, server_gone,
 		l); /* every flow ends here; those at a worker when it comes back */
 	kp_peer_server_destroy(l->peer, server_gone, l);
+	kp_fetch_destroy(kp_steal(l->media_fetch));
 	while (l->n_lanes) {
 		lane_destroy(l, l->lanes[0]);
 	}

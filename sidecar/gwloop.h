@@ -25,8 +25,9 @@ struct kp_gwloop {
 	struct kp_gateway *gateway;
 	struct kp_loop *loop;
 	struct kp_http_server *server;
-	struct kp_peer_server *peer; /* NULL: no --peer-listen */
-	unsigned servers_left;       /* while they are being destroyed */
+	struct kp_fetch *media_fetch; /* of images' URLs; NULL: none was asked for yet */
+	struct kp_peer_server *peer;  /* NULL: no --peer-listen */
+	unsigned servers_left;        /* while they are being destroyed */
 	struct kp_peer_tls peer_tls;
 	struct kp_snapshot *snapshot; /* NULL until the first one */
 	struct kp_lane **lanes;

@@ -238,9 +238,9 @@ static enum kp_step reply(struct kp_flow *f, struct kp_err *err)
 }
 
 static const struct kp_stage tokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", kp_stage_resolve_only }, { "media", kp_stage_media },
-	{ "prompt", kp_stage_prompt }, { "write", write_tokens_stage }, { "answer", reply },
-	{ NULL, NULL } };
+	{ "resolve", kp_stage_resolve_only }, { "fetch", kp_stage_fetch },
+	{ "media", kp_stage_media }, { "prompt", kp_stage_prompt }, { "write", write_tokens_stage },
+	{ "answer", reply }, { NULL, NULL } };
 static const struct kp_stage detokenize_stages[] = { { "read", kp_stage_read },
 	{ "resolve", kp_stage_resolve_only }, { "write", write_text_stage }, { "answer", reply },
 	{ NULL, NULL } };

@@ -15,6 +15,7 @@ const struct kp_stage kp_generate_stages[] = {
 	{ "read", kp_stage_read }, /* JSON to turn */
 	{ "resolve",
 		kp_stage_resolve },    /* model -> pool -> revision: template, tokenizer, engines */
+	{ "fetch", kp_stage_fetch },   /* images of URLs */
 	{ "media", kp_stage_media },   /* images: sizes, tokens */
 	{ "prompt", kp_stage_prompt }, /* render, tokenize */
 	{ "constrain", kp_stage_constrain }, /* what the output has to look like */
@@ -168,6 +169,7 @@ void kp_choice_stop(struct kp_choice *c)
 static void stop_all(struct kp_flow *f)
 {
 	kp_timer_stop(f->l->loop, &f->timer);
+	kp_flow_media_stop(f);
 	for (size_t i = 0; i < f->n_choices; i++) {
 		kp_choice_stop(&f->choices[i]);
 	}

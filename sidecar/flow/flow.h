@@ -156,6 +156,7 @@ enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
 /* Without a model's name it is the only one. */
 enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_stage_fetch(struct kp_flow *f, struct kp_err *err);  /* images: of URLs */
 enum kp_step kp_stage_media(struct kp_flow *f, struct kp_err *err);  /* images: heads (media.c) */
 enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
 enum kp_step kp_stage_constrain(struct kp_flow *f, struct kp_err *err);

@@ -14,7 +14,7 @@
 
 enum { NICE = 5 }; /* what answers streams comes first */
 
-static int blame(const struct kp_flow *f, size_t i, struct kp_err *err)
+int kp_flow_media_blame(const struct kp_flow *f, size_t i, struct kp_err *err)
 {
 	const struct kp_media_part *p = &f->turn.chat.media[i];
 	snprintf(err->param, sizeof(err->param), "messages[%u].content[%u]", p->message, p->part);
@@ -23,7 +23,7 @@ static int blame(const struct kp_flow *f, size_t i, struct kp_err *err)
 
 /* --- memory ---------------------------------------------------------------------------------------------------------- */
 
-static int hold(struct kp_flow_media *m, size_t n, struct kp_err *err)
+int kp_flow_media_hold(struct kp_flow_media *m, size_t n, struct kp_err *err)
 {
 	struct kp_gateway *g = m->gateway;
 	long long total = atomic_fetch_add(&g->media_bytes, (long long)n) + (long long)n;
@@ -47,10 +47,11 @@ static void let_go(struct kp_flow_media *m, size_t n)
 
 static void drop_file(struct kp_flow_media *m, struct kp_flow_image *i)
 {
-	if (i->file) {
-		kp_free(&i->file);
-		let_go(m, i->n_file);
-	}
+	kp_free(&i->file);
+	kp_buf_fini(&i->fetched);
+	let_go(m, i->n_held);
+	i->bytes = KP_STR_NULL;
+	i->n_held = 0;
 }
 
 void kp_flow_media_release(struct kp_flow_media *m)
@@ -96,13 +97,12 @@ static int read_data(
 		err->reason = "request_too_large";
 		return -1;
 	}
-	if (hold(m, most, err)) {
+	if (kp_flow_media_hold(m, most, err)) {
 		return -1;
 	}
-	i->n_file = most;
+	i->n_held = most;
 	i->file = kp_try_malloc(most + 1);
 	if (!i->file) {
-		let_go(m, most);
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "out of memory for an image");
 	}
 	ptrdiff_t n = kp_base64_decode(base64, i->file);
@@ -110,8 +110,7 @@ static int read_data(
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"a data: URL whose data is no base64 (letters, digits, + and /, padded, no line breaks)");
 	}
-	let_go(m, most - (size_t)n);
-	i->n_file = (size_t)n;
+	i->bytes = kp_str_n(i->file, (size_t)n);
 	return 0;
 }
 
@@ -121,13 +120,12 @@ static int read_file(struct kp_flow *f, size_t k, struct kp_err *err)
 	if (kp_media_url_read(f->turn.chat.media[k].url, &url, err)) {
 		return -1;
 	}
+	struct kp_flow_image *i = &f->media->images[k];
 	if (url.source == KP_MEDIA_HTTP) {
-		kp_err_set(err, KP_INVALID_ARGUMENT,
-			"images are not fetched from URLs here: send a data: URL");
-		err->reason = "unsupported_parameter";
-		return -1;
+		i->bytes = kp_buf_str(&i->fetched);
+		return 0;
 	}
-	return read_data(f->media, &f->media->images[k], url.base64, err);
+	return read_data(f->media, i, url.base64, err);
 }
 
 static struct kp_image_limits limits_of(const struct kp_flow_media *m)
@@ -144,8 +142,7 @@ static int plan_image(struct kp_flow *f, size_t k, uint64_t *pixels, struct kp_e
 	const struct kp_vision *v = f->revision->text->vision;
 	const struct kp_image_limits limits = limits_of(m);
 	struct kp_image_info info;
-	kp_str file = kp_str_n(i->file, i->n_file);
-	if (kp_image_probe(file, &limits, &info, err)) {
+	if (kp_image_probe(i->bytes, &limits, &info, err)) {
 		return -1;
 	}
 	*pixels += (uint64_t)info.width * info.height;
@@ -170,13 +167,13 @@ static int read_images(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 	setpriority(PRIO_PROCESS, 0, NICE);
 	for (size_t k = 0; k < f->media->n; k++) {
 		if (read_file(f, k, err) || plan_image(f, k, &pixels, err)) {
-			return blame(f, k, err);
+			return kp_flow_media_blame(f, k, err);
 		}
 	}
 	return 0;
 }
 
-enum kp_step kp_stage_media(struct kp_flow *f, struct kp_err *err)
+enum kp_step kp_stage_fetch(struct kp_flow *f, struct kp_err *err)
 {
 	size_t n = f->turn.chat.n_media, most = f->l->gateway->config.max_images;
 	if (n == 0) {
@@ -186,18 +183,23 @@ enum kp_step kp_stage_media(struct kp_flow *f, struct kp_err *err)
 		kp_err_set(err, KP_INVALID_ARGUMENT, "model `%" KP_FMT "` takes no images: it %s",
 			KP_ARG(f->turn.model), f->revision->text->no_vision);
 		err->reason = "unsupported_parameter";
-		blame(f, 0, err);
+		kp_flow_media_blame(f, 0, err);
 		return KP_STEP_FAIL;
 	}
 	if (n > most) {
 		kp_err_set(
 			err, KP_INVALID_ARGUMENT, "%zu images in a request, at most %zu", n, most);
-		blame(f, most, err);
+		kp_flow_media_blame(f, most, err);
 		return KP_STEP_FAIL;
 	}
 	f->media = create(f, err);
+	return f->media ? kp_flow_media_fetch(f, err) : KP_STEP_FAIL;
+}
+
+enum kp_step kp_stage_media(struct kp_flow *f, struct kp_err *err)
+{
 	return f->media ? kp_flow_submit(f, f->l->gateway->media_workers, read_images, err)
-			: KP_STEP_FAIL;
+			: KP_STEP_NEXT;
 }
 
 /* --- prompt ---------------------------------------------------------------------------------------------------------- */
@@ -244,7 +246,7 @@ static int process_image(struct kp_flow *f, size_t k, float *to, struct kp_err *
 	const struct kp_image_limits limits = limits_of(m);
 	KP_AUTO(image) struct kp_image decoded = { 0 };
 	struct kp_image_plan plan;
-	if (kp_image_decode(kp_str_n(i->file, i->n_file), &limits, &decoded, err) ||
+	if (kp_image_decode(i->bytes, &limits, &decoded, err) ||
 		kp_image_processor_plan(p, decoded.width, decoded.height, &plan, err)) {
 		return -1;
 	}
@@ -269,7 +271,7 @@ static void hash_image(const struct kp_flow *f, struct kp_flow_image *i)
 	EVP_DigestUpdate(c, numbers, sizeof(numbers));
 	EVP_DigestUpdate(c, f->turn.tenant.p, f->turn.tenant.n);
 	EVP_DigestUpdate(c, f->turn.cache_salt.p, f->turn.cache_salt.n);
-	EVP_DigestUpdate(c, i->file, i->n_file);
+	EVP_DigestUpdate(c, i->bytes.p, i->bytes.n);
 	EVP_DigestFinal_ex(c, sum, NULL);
 	EVP_MD_CTX_free(c);
 	for (size_t k = 0; k < 32; k++) {
@@ -333,7 +335,7 @@ static int take_memory(struct kp_flow_media *m, size_t *n_floats, struct kp_err 
 	for (size_t k = 0; k < m->n; k++) {
 		*n_floats += m->images[k].plan.n_floats; /* below 2^40 each */
 	}
-	if (!kp_size_mul(*n_floats, sizeof(float), &bytes) || hold(m, bytes, err)) {
+	if (!kp_size_mul(*n_floats, sizeof(float), &bytes) || kp_flow_media_hold(m, bytes, err)) {
 		return -1;
 	}
 	m->pixels = kp_try_malloc(bytes);
@@ -354,11 +356,11 @@ static int make_image(struct kp_flow *f, size_t k, float *to, struct kp_err *err
 	struct kp_flow_image *i = &m->images[k];
 	const struct kp_image_limits limits = limits_of(m);
 	struct kp_image_info info;
-	if (kp_image_probe(kp_str_n(i->file, i->n_file), &limits, &info, err)) {
+	if (kp_image_probe(i->bytes, &limits, &info, err)) {
 		return -1;
 	}
 	size_t n = work_bytes(&i->plan, (uint64_t)info.width * info.height);
-	if (hold(m, n, err)) {
+	if (kp_flow_media_hold(m, n, err)) {
 		return -1;
 	}
 	int r = process_image(f, k, to, err);
@@ -386,7 +388,7 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 				"the request's time was over before its images were processed");
 		}
 		if (make_image(f, k, m->pixels + at, err)) {
-			return blame(f, k, err);
+			return kp_flow_media_blame(f, k, err);
 		}
 		at += m->images[k].plan.n_floats;
 	}

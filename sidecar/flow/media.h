@@ -1,14 +1,20 @@
-/* The images of one request, from URLs to what engines are sent. Two jobs on the media workers: `media` reads heads, so that sizes and
+/* The images of one request, from URLs to what engines are sent. URLs are fetched on the loop (stage `fetch`);
+   then two jobs on the media workers: `media` reads heads, so that sizes and
    numbers of tokens are known and judged before anything is decoded; `pixels` decodes and processes, once it is clear that the prompt
    fits. What is held counts against --media-memory, for all requests together. Owned by the flow; a job has it while it runs. */
 #ifndef SIDECAR_FLOW_MEDIA_H
 #define SIDECAR_FLOW_MEDIA_H
 
+#include "fetch/fetch.h"
 #include "sidecar/flow/flow.h"
 
 struct kp_flow_image {
-	uint8_t *file; /* NULL: not there yet, or not needed any more */
-	size_t n_file;
+	struct kp_flow *flow;
+	struct kp_fetch_call *call; /* while it is fetched (media_fetch.c) */
+	struct kp_buf fetched;      /* the file, of a URL */
+	uint8_t *file;              /* the file, of a data: URL */
+	kp_str bytes;  /* of the one or the other; empty: not there yet, or not any more */
+	size_t n_held; /* of them, in `held` */
 	struct kp_image_plan plan;
 	char hash[65];
 };
@@ -19,6 +25,7 @@ struct kp_flow_media {
 	struct kp_flow_image *images;
 	struct kp_media_span *spans; /* lengths after `media`, offsets after `prompt` */
 	kp_str *hashes;
+	size_t n_fetching;
 	size_t held;                     /* bytes, of the gateway's media_bytes */
 	float *pixels;                   /* of all images; NULL before `pixels` */
 	int64_t *numbers;                /* grid and patches */
@@ -34,6 +41,12 @@ static inline const struct kp_media_tensors *kp_flow_media_tensors(const struct 
 {
 	return f->media && f->media->tensors.n ? &f->media->tensors : NULL;
 }
+/* Inside of flow/media*.c. */
+int kp_flow_media_blame(const struct kp_flow *f, size_t k, struct kp_err *err);
+int kp_flow_media_hold(struct kp_flow_media *m, size_t n, struct kp_err *err) KP_MUST_USE;
+enum kp_step kp_flow_media_fetch(struct kp_flow *f, struct kp_err *err);
+/* The request is over: nothing is fetched any more. No media is fine. */
+void kp_flow_media_stop(struct kp_flow *f);
 /* Gives back what is not needed once every engine has its tensors. Again is fine, NULL too. */
 void kp_flow_media_release(struct kp_flow_media *m);
 
