@@ -7,6 +7,7 @@
 #include "operator/control/service.h"
 #include "operator/https/https.h"
 #include "operator/operator.h"
+#include "operator/refusals.h"
 #include "operator/source/cluster.h"
 #include "operator/source/files.h"
 #include "operator/status/listener.h"
@@ -29,6 +30,7 @@ struct kp_operator {
 	struct kp_service *service;
 	struct kp_apply *apply; /* NULL: files */
 	struct kp_kube_recorder *recorder;
+	struct kp_refusals refusals; /* of certificates */
 	struct kp_map said;          /* "namespace/engine" -> publish.c's */
 	bool is_moved;               /* what is to be applied may be another, or who leads is */
 	bool is_planned;             /* the plan is of the world as it is */

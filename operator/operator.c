@@ -297,6 +297,15 @@ static int start_cluster(struct kp_operator *o, struct kp_err *err)
 	return 0;
 }
 
+static void on_asked(void *ctx, const struct kp_https_asked *a)
+{
+	struct kp_operator *o = ctx;
+	if (!o->is_ending) {
+		kp_refusals_note(&o->refusals, a->uid, a->address, a->why, kp_loop_now(o->loop));
+		show(o);
+	}
+}
+
 /* The pod's own namespace, as a Deployment tells it. */
 static int start_https(struct kp_operator *o, struct kp_err *err)
 {
@@ -305,12 +314,16 @@ static int start_https(struct kp_operator *o, struct kp_err *err)
 		.kubeconfig = c->kubeconfig,
 		.ns = getenv("POD_NAMESPACE"),
 		.user_agent = o->user_agent,
+		.id = c->id,
 		.namespaces = &c->watch_namespaces,
 		.names = &c->serving_names,
 		.periods = { c->ca_rotate_ns, c->ca_overlap_ns, c->certificate_lifetime_ns },
 		.inject = kp_inject_defaults(),
 		.is_standby = c->leader_elect,
-		.metrics = o->metrics };
+		.metrics = o->metrics,
+		.mailbox = kp_loop_mailbox(o->loop),
+		.asked = on_asked,
+		.ctx = o };
 	if (!c->https_listen) {
 		return 0;
 	}
@@ -406,10 +419,12 @@ void kp_operator_destroy(struct kp_operator *o)
 	if (!o) {
 		return;
 	}
+	o->is_ending = true;
 	kp_kube_lease_destroy(o->lease);
 	kp_apply_destroy(o->apply);
 	kp_kube_recorder_destroy(o->recorder);
 	kp_map_fini(&o->said, kp_mem_free);
+	kp_refusals_fini(&o->refusals);
 	kp_service_destroy(o->service);
 	kp_https_stop(o->https);
 	kp_rpc_keys_destroy(o->keys);

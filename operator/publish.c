@@ -391,7 +391,7 @@ int64_t kp_operator_publish(struct kp_operator *o, const struct kp_status *s)
 	kp_kube_time(kp_wall_ns(), p.now);
 	memcpy(p.now + 19, "Z", 2); /* "2026-11-29T16:12:06" and no fraction */
 	for (size_t i = 0; i < p.w->n_engines; i++) {
-		if (!p.w->engines[i].is_ending) {
+		if (!p.w->engines[i].is_ending || shown_engine(&p, &p.w->engines[i])) {
 			publish_engine(&p, &p.w->engines[i]);
 		}
 	}

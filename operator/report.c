@@ -220,9 +220,11 @@ static kp_str claim_problem(struct reporter *r, const struct kp_claim_problem *p
 	return copy(r, kp_buf_str(&text));
 }
 
-/* It is claimed, but its address has another owner: that is said of the engine, too. */
+/* It is claimed, but its address has another owner: that is said of the engine, too. Likewise that the gateway which is to own it
+   was refused a certificate. */
 static kp_str why_no_owner(struct reporter *r, const struct kp_plan_namespace *ns,
-	const struct kp_program_engine *engine, kp_str address, struct kp_engine_facts *f)
+	const struct kp_program_engine *engine, kp_str address, kp_str wants,
+	struct kp_engine_facts *f)
 {
 	kp_str name = kp_arena_printf(
 		r->arena, "%" KP_FMT "/%" KP_FMT, KP_ARG(engine->name), KP_ARG(address));
@@ -233,7 +235,16 @@ static kp_str why_no_owner(struct reporter *r, const struct kp_plan_namespace *n
 			return f->taken;
 		}
 	}
-	return KP_S("no gateway claims it");
+	ptrdiff_t port = kp_str_rfind_char(address, ':');
+	kp_str refused = kp_refusals_find(&r->o->refusals, wants,
+		kp_str_sub(address, 0, port < 0 ? address.n : (size_t)port), r->now_ns);
+	if (!refused.n) {
+		return KP_S("no gateway claims it");
+	}
+	kp_str why = kp_arena_printf(
+		r->arena, "its gateway was refused a certificate: %" KP_FMT, KP_ARG(refused));
+	f->no_owner = f->no_owner.n ? f->no_owner : why;
+	return why;
 }
 
 static void add_endpoint(struct reporter *r, const struct kp_plan_namespace *ns,
@@ -258,8 +269,9 @@ static void add_endpoint(struct reporter *r, const struct kp_plan_namespace *ns,
 		to->waiting = said->waiting;
 		to->kv_usage = (double)said->kv_usage;
 	} else {
-		to->reason = from->owner ? KP_S("its owner has said nothing of it")
-					 : why_no_owner(r, ns, engine, from->address, f);
+		to->reason = from->owner
+				     ? KP_S("its owner has said nothing of it")
+				     : why_no_owner(r, ns, engine, from->address, from->wants, f);
 	}
 	to->since_ns = since(r,
 		kp_arena_printf(r->arena, "endpoint %" KP_FMT "/%zu/%" KP_FMT, KP_ARG(engine->name),
@@ -373,6 +385,19 @@ static void say_of_pods(
 		f->n_endpoints);
 }
 
+/* Who keeps an engine that is deleted. */
+static kp_str holders(struct reporter *r, const struct kp_world_engine *e)
+{
+	const json_t *list = kp_doc_at(e->json, "metadata.finalizers");
+	KP_AUTO(buf) struct kp_buf text;
+	kp_buf_init(&text, 4096);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *name = json_string_value(json_array_get(list, i));
+		kp_buf_printf(&text, "%s`%s`", i ? ", " : "", name ? name : "");
+	}
+	return text.n && !text.failed ? copy(r, kp_buf_str(&text)) : KP_S("Kubernetes");
+}
+
 /* facts: what all engines of the namespace have in common. Returns whether one of its endpoints is
  * routable. */
 static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
@@ -384,14 +409,13 @@ static bool add_engine(struct reporter *r, const struct kp_plan_namespace *ns,
 	struct kp_engine_facts f = *facts;
 	const struct kp_world *w = r->o->cluster ? kp_cluster_world(r->o->cluster) : NULL;
 	const struct kp_world_engine *e =
-		w && from->in_pods
-			? kp_world_engine(w, ns->name, kp_str_skip(from->name, ns->name.n + 1))
-			: NULL;
+		w ? kp_world_engine(w, ns->name, kp_str_skip(from->name, ns->name.n + 1)) : NULL;
 	const struct kp_engine_pods *pods = NULL;
 	f.in_pods = from->in_pods;
 	f.has_cluster = w != NULL;
 	f.n_endpoints = from->n_endpoints;
-	if (e && e->spec) {
+	f.held_by = e && e->is_ending ? holders(r, e) : KP_S("");
+	if (e && e->spec && from->in_pods) {
 		pods = add_pods(r, e, &f, &workload);
 		say_of_service(r, e, &service);
 	}

@@ -12,6 +12,43 @@ enum { REVIEWS_MAX = 512, TOKEN_MAX = 16 << 10 };
 #define REVIEW_NS      (10 * KP_NS_PER_S)
 #define LOG_REFUSED_NS KP_NS_PER_S
 
+static kp_str address_of(const struct kp_https_call *c)
+{
+	kp_str peer = c->request->peer;
+	ptrdiff_t port = kp_str_rfind_char(peer, ':');
+	return kp_str_sub(peer, 0, port < 0 ? peer.n : (size_t)port);
+}
+
+struct told {
+	struct kp_msg msg;
+	const struct kp_https_opts *opts;
+	char *uid, *address, *why;
+};
+
+static void on_told(struct kp_msg *msg)
+{
+	struct told *t = KP_CONTAINER(msg, struct told, msg);
+	const struct kp_https_asked a = { kp_str_c(t->uid), kp_str_c(t->address),
+		kp_str_c(t->why) };
+	t->opts->asked(t->opts->ctx, &a);
+	kp_mem_free(t->uid);
+	kp_mem_free(t->address);
+	kp_mem_free(t->why);
+	kp_mem_free(t);
+}
+
+/* As often as quotas let somebody ask. */
+static void tell(const struct kp_https_call *c, kp_str uid, kp_str why)
+{
+	struct told *t = kp_new(struct told);
+	*t = (struct told){ .msg = { .run = on_told },
+		.opts = &c->h->opts,
+		.uid = kp_str_z(uid),
+		.address = kp_str_z(address_of(c)),
+		.why = kp_str_z(why) };
+	kp_mailbox_post(c->h->opts.mailbox, &t->msg);
+}
+
 static void refuse(
 	struct kp_https_call *c, const struct kp_pod_identity *id, const struct kp_err *err)
 {
@@ -23,6 +60,7 @@ static void refuse(
 			kp_f_str("pod", id ? id->pod : KP_S("")),
 			kp_f_int("suppressed", (int64_t)more), kp_f_err(err));
 	}
+	tell(c, id ? id->uid : KP_S(""), kp_str_c(err->msg));
 	kp_https_fail(c, err);
 }
 
@@ -35,11 +73,8 @@ static int too_often(const char *who, int64_t wait_ns, struct kp_err *err)
 
 int kp_https_certificates_begin(struct kp_https_call *c, struct kp_err *err)
 {
-	kp_str peer = c->request->peer;
-	ptrdiff_t port = kp_str_rfind_char(peer, ':');
 	int64_t wait;
-	if (!kp_quota_take(&c->h->of_address, kp_str_sub(peer, 0, port < 0 ? peer.n : (size_t)port),
-		    kp_loop_now(c->h->loop), &wait)) {
+	if (!kp_quota_take(&c->h->of_address, address_of(c), kp_loop_now(c->h->loop), &wait)) {
 		kp_counter_add(c->h->refused, 1);
 		return too_often("address", wait, err);
 	}
@@ -88,6 +123,7 @@ static int issue(struct kp_https_call *c, const struct kp_pod_identity *id, stru
 		kp_f_str("token", id->credential), kp_f_str("address", c->request->peer),
 		kp_f_z("serial", i.facts.serial),
 		kp_f_int("seconds", i.facts.not_after_s - i.facts.not_before_s - KP_PKI_SKEW_S));
+	tell(c, id->uid, KP_S(""));
 	answer(c, &i);
 	kp_trust_issued_fini(&i);
 	return 0;

@@ -287,6 +287,7 @@ static void start_parts(struct kp_https *h)
 		.namespaces = o->namespaces,
 		.names = o->names,
 		.periods = o->periods,
+		.id = o->id,
 		.is_standby = o->is_standby,
 		.metrics = o->metrics,
 		.changed = on_keys,

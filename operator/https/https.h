@@ -8,7 +8,7 @@
    It has a thread of its own, with a loop and a client of the API server of its own, and there is everything that it needs: the
    authority (trust/trust.h) and what it knows of engines and pools. So a pod's creation never waits for a plan that the operator's
    loop makes, and handshakes do not hold up the gateways. With the rest of the operator it shares only the control port's
-   certificate (rpc/rpc.h, kp_rpc_keys) and metrics.
+   certificate (rpc/rpc.h, kp_rpc_keys) and metrics; it tells it by messages who was refused a certificate.
 
    Limits: 1,024 connections, bodies of 8 MiB (/inject) and 16 KiB (/certificates), 64 MiB of them together, 512 tokens under
    review; of each address 100 requests for certificates, then 10 a second, of each pod 10, then one in 6 s. Errors are JSON as on
@@ -23,11 +23,19 @@
 
 struct kp_https;
 
+/* What became of a request for a certificate. */
+struct kp_https_asked {
+	kp_str uid;     /* of the gateway's pod; "": the request does not say whose it is */
+	kp_str address; /* without a port */
+	kp_str why;     /* it was refused; "": it was not */
+};
+
 struct kp_https_opts {
 	const char *address;
 	const char *kubeconfig; /* NULL: the pod's own */
 	const char *ns;         /* the operator's; NULL: the configuration's */
 	const char *user_agent;
+	const char *id;                      /* in Events */
 	const struct kp_strings *namespaces; /* that are watched; none: all */
 	const struct kp_strings *names;      /* of the listeners, beside the Service's */
 	struct kp_trust_periods periods;
@@ -35,6 +43,10 @@ struct kp_https_opts {
 	bool is_standby;          /* this replica writes nothing until kp_https_lead says so */
 	struct kp_rpc_keys *keys; /* of the control port; set before kp_https_start returns */
 	struct kp_metrics *metrics;
+	/* Run by the mailbox's owner. */
+	struct kp_mailbox *mailbox;
+	void (*asked)(void *ctx, const struct kp_https_asked *a);
+	void *ctx;
 };
 /* Strings and *namespaces, *names must outlive it. Until the authority is known, both listeners show a certificate that nobody
    believes. */

@@ -88,13 +88,20 @@ static bool set_pods(const struct kp_engine_facts *f, struct kp_condition ret[KP
 void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition ret[KP_CONDITIONS])
 {
 	set_tokenizer(f, &ret[KP_POOL_CONDITIONS]);
+	if (f->held_by.n) {
+		set(ret, RECONCILING, "Deleting", "it was deleted, and is kept by %" KP_FMT,
+			KP_ARG(f->held_by));
+		return;
+	}
 	if (set_pods(f, ret)) {
 		return;
 	}
 	if (f->n_endpoints == 0) {
 		set(ret, STALLED, "NoEndpoints", "it names no endpoint");
 	} else if (f->n_gateways == 0) {
-		set(ret, RECONCILING, "NoGateways", "no gateway of the namespace is connected");
+		set(ret, RECONCILING, "NoGateways",
+			"no gateway of the namespace is connected%s%" KP_FMT,
+			f->no_owner.n ? "; " : "", KP_ARG(f->no_owner));
 	} else if (f->refused_by.n) {
 		set(ret, STALLED, "ProgramRefused", "gateway `%" KP_FMT "`: %" KP_FMT,
 			KP_ARG(f->refused_by), KP_ARG(f->refused_why));
@@ -102,8 +109,9 @@ void kp_engine_conditions(const struct kp_engine_facts *f, struct kp_condition r
 		set(ret, STALLED, "AddressTaken", "%" KP_FMT, KP_ARG(f->taken));
 	} else if (f->n_owned < f->n_endpoints) {
 		set(ret, RECONCILING, "NoOwner",
-			"%zu of %zu endpoints are claimed by no gateway" STUCK,
-			f->n_endpoints - f->n_owned, f->n_endpoints, STUCK_ARG(f));
+			"%zu of %zu endpoints are claimed by no gateway" STUCK "%s%" KP_FMT,
+			f->n_endpoints - f->n_owned, f->n_endpoints, STUCK_ARG(f),
+			f->no_owner.n ? "; " : "", KP_ARG(f->no_owner));
 	} else if (f->n_acked < f->n_gateways) {
 		set(ret, RECONCILING, "Programming", "%zu of %zu gateways run the program",
 			f->n_acked, f->n_gateways);

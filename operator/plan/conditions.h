@@ -31,6 +31,8 @@ struct kp_engine_facts {
 	size_t n_loaded; /* endpoints whose owner has loaded tokenizer and chat template */
 	kp_str broken;   /* why one of them cannot be loaded, or "": its files are wrong */
 	kp_str refused_by, refused_why; /* a gateway that refused it, or "" */
+	kp_str held_by;                 /* who keeps it, though it was deleted; "": it was not */
+	kp_str no_owner;                /* why nobody claims an endpoint, or "" */
 	kp_str taken;       /* why an endpoint has no owner though it is claimed, or "" */
 	kp_str waiting;     /* the first endpoint that is not routable, or "" */
 	kp_str waiting_why; /* its state, and the reason if there is one */

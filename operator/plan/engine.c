@@ -3,6 +3,7 @@
 
 #include "operator/plan/actions.h"
 #include "operator/plan/obstacle.h"
+#include "operator/plan/placement.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -246,20 +247,6 @@ static struct kp_engine_gpu *gpu(struct looker *l, kp_str name)
 	return g;
 }
 
-/* Extended resources are counted in whole numbers; they come as numbers or as texts. */
-static int64_t amount(const json_t *v)
-{
-	uint64_t n;
-	if (json_is_integer(v)) {
-		return KP_MAX(json_integer_value(v), INT64_C(0));
-	}
-	return json_is_string(v) &&
-			       kp_str_u64(kp_str_n(json_string_value(v), json_string_length(v)),
-				       INT32_MAX, &n)
-		       ? (int64_t)n
-		       : 0;
-}
-
 /* A name with a domain that is not Kubernetes' own: what a device plugin advertises. */
 static bool is_extended(kp_str name)
 {
@@ -282,7 +269,7 @@ static void find_gpus(struct looker *l)
 				kp_str_n(json_object_iter_key(it), json_object_iter_key_len(it));
 			struct kp_engine_gpu *g = is_extended(name) ? gpu(l, name) : NULL;
 			if (g) {
-				g->per_replica += amount(json_object_iter_value(it));
+				g->per_replica += kp_placement_amount(json_object_iter_value(it));
 			}
 		}
 	}
@@ -290,7 +277,7 @@ static void find_gpus(struct looker *l)
 		struct kp_engine_gpu *g = &l->to->gpus[i];
 		g->allocatable = 0;
 		for (size_t k = 0; k < l->w->n_nodes; k++) {
-			g->allocatable += amount(
+			g->allocatable += kp_placement_amount(
 				json_object_getn(l->w->nodes[k].allocatable, g->name.p, g->name.n));
 		}
 	}
@@ -325,6 +312,7 @@ void kp_engine_pods(const struct kp_world *w, const struct kp_world_engine *e, s
 	look_at_injection(&l, &ret->links[3]);
 	bool is_looked_for = look_at_workload(&l, &ret->links[4]);
 	ret->n_links = is_looked_for ? 5 : 4;
+	ret->n_links += kp_placement_look(w, e, ret, &ret->links[ret->n_links]);
 	for (size_t i = 0; i < 2 && !ret->broken; i++) {
 		ret->broken = ret->links[i].is_true ? NULL : &ret->links[i];
 	}

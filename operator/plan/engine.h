@@ -6,7 +6,7 @@
 #include "operator/plan/conditions.h"
 #include "operator/plan/world.h"
 
-enum { KP_ENGINE_GPUS_MAX = 16, KP_ENGINE_LINKS = 5 };
+enum { KP_ENGINE_GPUS_MAX = 16, KP_ENGINE_LINKS = 6 };
 
 struct kp_engine_gpu {
 	kp_str name; /* "nvidia.com/gpu", "claim:NAME" */
@@ -21,7 +21,8 @@ struct kp_engine_pods {
 	kp_str stuck;    /* the first pod that does not start or run, and why; "" */
 	struct kp_engine_gpu gpus[KP_ENGINE_GPUS_MAX];
 	size_t n_gpus;
-	/* PoolSelects, PortsFree, DrainFits, Injected, and WorkloadFound once a workload of somebody else was looked for. */
+	/* PoolSelects, PortsFree, DrainFits, Injected, WorkloadFound once a workload of somebody else was looked for, NodeFits where it
+	   asks for accelerators. */
 	struct kp_condition links[KP_ENGINE_LINKS];
 	size_t n_links;
 	const struct kp_condition

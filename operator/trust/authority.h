@@ -36,7 +36,7 @@ struct kp_trust_wish {
 };
 
 void kp_trust_state_fini(struct kp_trust_state *s); /* wipes the keys; zeroed is fine */
-/* From a Secret's `data`. What is not as kp_trust_state_write makes it is INVALID_ARGUMENT. */
+/* From a Secret's `data`. What is not as kp_trust_state_write makes it is INVALID_ARGUMENT, of a newer version UNIMPLEMENTED. */
 int kp_trust_state_read(
 	const json_t *data, struct kp_trust_state *ret, struct kp_err *err) KP_MUST_USE;
 /* As a Secret's `data`: authorities.json, and for people and other programs tls.crt, tls.key, ca.crt. The caller's. */

@@ -87,8 +87,13 @@ static int read_authority(const json_t *v, struct kp_trust_state *s, size_t i, s
 static int read_authorities(const json_t *v, struct kp_trust_state *s, struct kp_err *err)
 {
 	const json_t *list = json_object_get(v, "authorities");
-	if (json_integer_value(json_object_get(v, "version")) != VERSION ||
-		json_array_size(list) > KP_AUTHORITIES_MAX) {
+	json_int_t version = json_integer_value(json_object_get(v, "version"));
+	if (version > VERSION) {
+		return kp_err_set(err, KP_UNIMPLEMENTED,
+			"`authorities.json`: is of version %lld, this operator reads %d",
+			(long long)version, VERSION);
+	}
+	if (version != VERSION || json_array_size(list) > KP_AUTHORITIES_MAX) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"`authorities.json`: is not of version %d, or has more than %d", VERSION,
 			KP_AUTHORITIES_MAX);

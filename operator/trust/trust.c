@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "kube/queue.h"
+#include "kube/recorder.h"
 #include "kube/store.h"
 #include "kube/write.h"
 #include "inject/inject.h"
@@ -46,6 +47,7 @@ struct kp_trust {
 	size_t n_watched;
 	struct kp_map namespaces; /* name -> how many engines and pods it has */
 	struct kp_kube_queue *queue;
+	struct kp_kube_recorder *recorder;
 	struct kp_timer due;
 	bool is_leading;
 	bool is_secret_known;        /* it was listed once */
@@ -287,6 +289,54 @@ static int step(struct kp_trust *t, json_t **ret_data, struct kp_err *err)
 	return r;
 }
 
+static bool has_state(const struct kp_trust *t)
+{
+	return t->state.cert && t->bundle.n;
+}
+
+/* A Secret that makes no sense: said in the log, and to whoever looks at it. */
+static void say_unusable(struct kp_trust *t, const struct kp_err *err)
+{
+	const json_t *there = kp_kube_store_get(t->secret, kp_str_c(t->ns), KP_S(KP_TRUST_SECRET));
+	const char *then =
+		err->code == KP_UNIMPLEMENTED ? "a newer operator made it"
+		: has_state(t)
+			? "the last ones stay, and who leads writes them back"
+			: "this operator is not ready until it is put right, or deleted: then a new authority is made";
+	char note[KP_ERR_MSG + 200];
+	snprintf(note, sizeof(note), "%s; %s", err->msg, then);
+	const struct kp_kube_said said = { .kind = &kind_secret,
+		.ns = kp_str_c(t->ns),
+		.name = KP_S(KP_TRUST_SECRET),
+		.uid = name_of(there, "uid"),
+		.is_warning = true,
+		.reason = err->code == KP_UNIMPLEMENTED ? "CertificatesNewer"
+							: "CertificatesUnusable",
+		.action = "Read",
+		.note = kp_str_c(note) };
+	kp_kube_say(t->recorder, &said);
+	struct kp_err whole = *err;
+	kp_err_wrap(&whole, "Secret `%s/" KP_TRUST_SECRET "`", t->ns);
+	say_problem(t,
+		has_state(t) ? "cannot use the certificates, the last ones stay"
+			     : "cannot use the certificates",
+		&whole);
+}
+
+/* What it said last is written back, so that operators that start find it. One of a newer version is for those who can read it. */
+static bool put_back(struct kp_trust *t, kp_str key, const struct kp_err *why)
+{
+	struct kp_err err;
+	json_t *data;
+	if (why->code == KP_UNIMPLEMENTED || !has_state(t) ||
+		kp_trust_state_write(&t->state, kp_wall_ns() / KP_NS_PER_S, &data, &err)) {
+		return false;
+	}
+	kp_log(KP_LOG_WARN, "the Secret is put back to what it said last", kp_f_err(why));
+	write_secret(t, key, data);
+	return true;
+}
+
 static void work_secret(struct kp_trust *t, kp_str key)
 {
 	struct kp_err err;
@@ -294,9 +344,10 @@ static void work_secret(struct kp_trust *t, kp_str key)
 	if (!t->is_leading || !t->is_secret_known) {
 		kp_kube_queue_done(t->queue, key);
 	} else if (step(t, &data, &err)) {
-		kp_err_wrap(&err, "Secret `%s/" KP_TRUST_SECRET "`", t->ns);
-		say_problem(t, "cannot use the certificates", &err);
-		kp_kube_queue_failed(t->queue, key, 0);
+		if (!put_back(t, key, &err)) {
+			say_unusable(t, &err);
+			kp_kube_queue_failed(t->queue, key, 0);
+		}
 	} else if (data) {
 		write_secret(t, key, data);
 	} else {
@@ -410,15 +461,15 @@ static int take_state(struct kp_trust *t, const json_t *secret, struct kp_err *e
 	return 0;
 }
 
-/* One that cannot be read changes nothing: the last good one stays in force, and the Secret as it is, for a person to look at. */
+/* One that cannot be read changes nothing: the last good one stays in force. */
 static void on_secret(void *ctx, const json_t *before, const json_t *now)
 {
 	struct kp_trust *t = ctx;
 	struct kp_err err;
 	(void)before;
 	if (now && take_state(t, now, &err)) {
-		kp_err_wrap(&err, "Secret `%s/" KP_TRUST_SECRET "`", t->ns);
-		say_problem(t, "cannot use the certificates, the last ones stay", &err);
+		say_unusable(t, &err);
+		look(t, "secret");
 		return;
 	}
 	if (now && t->state.cert && t->bundle.n) {
@@ -590,6 +641,9 @@ struct kp_trust *kp_trust_create(struct kp_loop *loop, const struct kp_trust_opt
 		.work = work,
 		.ctx = t };
 	t->queue = kp_kube_queue_create(loop, &queue);
+	const struct kp_kube_recorder_opts recorder = { .controller = "kelpie.dev/operator",
+		.instance = opts->id };
+	t->recorder = kp_kube_recorder_create(opts->kube, &recorder);
 	start(t);
 	return t;
 }
@@ -614,6 +668,7 @@ void kp_trust_destroy(struct kp_trust *t)
 	}
 	kp_mem_free(t->watched);
 	kp_kube_queue_destroy(t->queue);
+	kp_kube_recorder_destroy(t->recorder);
 	kp_map_fini(&t->namespaces, NULL);
 	kp_trust_state_fini(&t->state);
 	kp_buf_fini(&t->bundle);

@@ -2,13 +2,15 @@
 
    Secret `kelpie-operator-tls` of the operator's namespace is made by the replica that is first, and changed with its
    resourceVersion, so of several that want to change it one does and the others read what it wrote. Only who leads
-   writes. Everybody follows it, and it is made anew when it is deleted.
+   writes. Everybody follows it, and it is made anew when it is deleted. When it makes no sense the last that it said stays in force and
+   is written back, if anybody who leads knows it; an Event on it says so.
    ConfigMap `kelpie-ca` (`ca.crt`) is in each namespace that has an InferenceEngine, or pods that are labelled for one, and
    `caBundle` in every webhook of the MutatingWebhookConfiguration `kelpie`: both are followed and put right. A
    configuration that is not there is waited for. ConfigMaps are never deleted: pods may have mounted them.
 
    What it may do (RBAC), all of it:
      in the operator's namespace    secrets: create; get, list, watch, update of `kelpie-operator-tls`
+                                    events.events.k8s.io: create, patch
      in each watched namespace      configmaps: create; get, list, watch, patch of `kelpie-ca`
                                     pods, inferenceengines.kelpie.dev: list, watch
      in the cluster                 tokenreviews.authentication.k8s.io: create
@@ -47,6 +49,7 @@ struct kp_trust_opts {
 	const struct kp_strings *namespaces; /* that are watched; none: all. Must outlive it */
 	const struct kp_strings *names; /* more names and addresses of the listeners; the same */
 	struct kp_trust_periods periods;
+	const char *id;  /* in Events; must outlive it */
 	bool is_standby; /* writes nothing until kp_trust_lead says so */
 	struct kp_metrics *metrics;
 	/* The listeners' certificate, or whom they believe, is another one. */

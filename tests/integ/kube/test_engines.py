@@ -466,6 +466,21 @@ def test_rights_that_are_taken_away_in_the_middle(limited, ns, cluster):
     gateway.close()
 
 
+def test_an_engine_that_is_kept_by_a_finalizer(operator, ns):
+    """It was deleted, so it is not ready, whatever still runs; and who keeps it is named."""
+    put(ns, pool(), template(replicas=0))
+    wait_condition(ns, "Ready", ("True", "ScaledToZero"))
+    path = path_of(ns, "InferenceEngine", "e")
+    ns.cluster.ask("PATCH", path, {"metadata": {"finalizers": ["example.com/keep"]}}, "application/merge-patch+json")
+    ns.cluster.ask("DELETE", path)
+    wait_condition(ns, "Ready", ("False", "Deleting"))
+    assert condition(ns, "Reconciling") == ("True", "Deleting")
+    assert any("`example.com/keep`" in c["message"] for c in status(ns)["conditions"])
+    ns.cluster.ask("PATCH", path, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
+    wait_until(lambda: not ns.cluster.ask("GET", path_of(ns, "InferenceEngine"))["items"], "it is gone")
+    assert operator.errors() == []
+
+
 def stateful_set(name, engine):
     labels = {"app": "demo", **({"kelpie.dev/engine": engine} if engine else {})}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "engine", "image": "example/engine:1"}]}}

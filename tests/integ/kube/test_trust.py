@@ -1,5 +1,6 @@
 """The operator as an authority, beside a real API server: its Secret, who is told, the certificates that gateways get by their pods' tokens."""
 
+import base64
 import concurrent.futures
 import contextlib
 import faulthandler
@@ -14,6 +15,7 @@ import time
 import grpc
 import pytest
 import rig
+from cluster import in_pods, path_of, put, set_status
 
 sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
 from fakes import programs, wait_until  # noqa: E402
@@ -195,20 +197,62 @@ def test_only_the_leader_writes(cluster, run, system, other):
     ready(standby, cluster, system)
 
 
-def test_a_secret_that_makes_no_sense_stays(cluster, run, system, other):
-    """Somebody's mistake is said, and is theirs to undo; the listeners go on with what they have."""
+def notes(cluster, system, reason="CertificatesUnusable"):
+    """What Events say of the Secret."""
+    found = cluster.ask("GET", f"/apis/events.k8s.io/v1/namespaces/{system}/events")["items"]
+    return [e["note"] for e in found if e["regarding"]["name"] == "kelpie-operator-tls" and e["reason"] == reason]
+
+
+def test_a_secret_that_makes_no_sense(cluster, run, system, other):
+    """It is said, the listeners go on with what they have, and that is written back; one of a newer version is left alone."""
     operator = run()
     ca = ready(operator, cluster, system)
     path = f"{CORE}/{system}/secrets/kelpie-operator-tls"
-    good = cluster.ask("GET", path)["data"]
-    cluster.ask("PATCH", path, {"data": {"authorities.json": "e30="}}, "application/merge-patch+json")
-    operator.wait_for(r"cannot use the certificates")
+    good = secret(cluster, system)
+    cluster.ask("PATCH", path, {"data": {"authorities.json": "e30=", "tls.key": "e30="}}, "application/merge-patch+json")
+    operator.wait_for(r"cannot use the certificates, the last ones stay")
     assert operator.call("GET", "/readyz", ca)[0] == 200
+    wait_until(lambda: secret(cluster, system) == good, "the Secret as it was")
+    wait_until(lambda: any("writes them back" in n for n in notes(cluster, system)), "an Event")
+    newer = base64.b64encode(b'{"version": 2}').decode()
+    cluster.ask("PATCH", path, {"data": {"authorities.json": newer}}, "application/merge-patch+json")
+    wait_until(lambda: any("is of version 2" in n for n in notes(cluster, system, "CertificatesNewer")), "another Event")
     time.sleep(0.5)
-    assert cluster.ask("GET", path)["data"]["authorities.json"] == "e30="
-    cluster.ask("PATCH", path, {"data": good}, "application/merge-patch+json")
+    assert cluster.ask("GET", path)["data"]["authorities.json"] == newer
     cluster.ask("DELETE", path)
     wait_until(lambda: (secret(cluster, system) or {}).get("ca.crt", ca.encode()) != ca.encode(), "another authority")
+
+
+def test_a_secret_that_makes_no_sense_while_nobody_runs(cluster, run, system, other):
+    """Nobody knows what it said: operators are not ready, and say why and what helps."""
+    operator = run()
+    ready(operator, cluster, system)
+    operator.stop()
+    path = f"{CORE}/{system}/secrets/kelpie-operator-tls"
+    cluster.ask("PATCH", path, {"data": {"authorities.json": "e30="}}, "application/merge-patch+json")
+    again = run()
+    wait_until(lambda: any("or deleted: then a new authority is made" in n for n in notes(cluster, system)), "an Event")
+    assert again.ask("/readyz")[0] == 503
+    cluster.ask("DELETE", path)
+    wait_until(lambda: again.ask("/readyz")[0] == 200, "readiness")
+
+
+def test_a_gateway_that_is_refused_a_certificate(cluster, run, system, other, tmp_path):
+    """Its engine says why nobody owns the endpoint, until it gets one."""
+    operator = run()
+    ca = ready(operator, cluster, system)
+    put(other, programs.pool(), in_pods(programs.engine("in-pods", 1)))
+    pod = Pod(cluster, other.name, "gateway-0", {"kelpie.dev/engine": "in-pods", "app": "pool"})
+    set_status(other, pod.name, "10.9.0.1")
+
+    def says():
+        found = cluster.ask("GET", path_of(other, "InferenceEngine", "in-pods")).get("status", {}).get("conditions", [])
+        return next((c["message"] for c in found if c["type"] == "Ready"), "")
+
+    operator.certificate(ca, request(tmp_path, "DNS:somebody-else"), pod.token(), 403)
+    wait_until(lambda: "its gateway was refused a certificate: " in says() and "not the pod's UID" in says(), "the cause")
+    operator.certificate(ca, request(tmp_path, f"DNS:{pod.uid}"), pod.token())
+    wait_until(lambda: "refused" not in says(), "no cause any more")
 
 
 def test_a_certificate_for_a_pod(cluster, run, system, other, tmp_path):

@@ -180,6 +180,7 @@ def account_of_operator(cluster, ns, namespaces):
     own = [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["kelpie-operator-tls"], "verbs": ["get", "list", "watch", "update"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ]
     watched = [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},

@@ -434,6 +434,8 @@ static void test_every_order_ends_the_same(void **state)
 	assert_has(&wanted, "engine odd: spec.replicas: Invalid value: -1");
 	assert_has(&wanted,
 		"  1 pods, 0 updated, 3 wanted, 1 kinds of gpus\n  nvidia.com/gpu 2 of 16\n");
+	assert_has(
+		&wanted, "  NodeFits Fits 2 of 2 nodes have the accelerators that a pod needs\n");
 	assert_has(&wanted, "  WorkloadFound Found StatefulSet `s` makes its pods\n");
 	assert_has(&wanted, "  WorkloadFound WorkloadNotLabelled spec.workloadRef: ");
 	kp_buf_fini(&wanted);

@@ -32,7 +32,13 @@ static void test_engine(void **state)
 	assert_engine(&f, "Stalled", "NoEndpoints", "it names no endpoint");
 	f.n_endpoints = 2;
 	assert_engine(&f, "Reconciling", "NoGateways", "no gateway of the namespace is connected");
+	f.no_owner = KP_S("its gateway was refused");
+	assert_engine(&f, "Reconciling", "NoGateways",
+		"no gateway of the namespace is connected; its gateway was refused");
 	f.n_gateways = 3;
+	assert_engine(&f, "Reconciling", "NoOwner",
+		"2 of 2 endpoints are claimed by no gateway; its gateway was refused");
+	f.no_owner = KP_S("");
 	f.taken = KP_S("gateway `a` claims");
 	assert_engine(&f, "Stalled", "AddressTaken", "gateway `a` claims");
 	f.taken = KP_S("");
@@ -52,6 +58,9 @@ static void test_engine(void **state)
 	f.refused_by = KP_S("a");
 	f.refused_why = KP_S("not_understood: engine `x`");
 	assert_engine(&f, "Stalled", "ProgramRefused", "gateway `a`: not_understood: engine `x`");
+	f.held_by = KP_S("`example.com/keep`");
+	assert_engine(
+		&f, "Reconciling", "Deleting", "it was deleted, and is kept by `example.com/keep`");
 }
 
 /* In pods: what comes before its endpoints, one after the other. */

@@ -191,7 +191,9 @@ static void test_secrets_of_others(void **state)
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
 		json_t *data = data_of(bad[i]);
 		assert_int_equal(kp_trust_state_read(data, &s, &err), -1);
-		assert_int_equal(err.code, KP_INVALID_ARGUMENT);
+		/* The last one is a newer operator's. */
+		assert_int_equal(
+			err.code, i + 1 < KP_LEN(bad) ? KP_INVALID_ARGUMENT : KP_UNIMPLEMENTED);
 		json_decref(data);
 	}
 	/* None at all is an empty one, also when there is no data. */
