@@ -1,12 +1,17 @@
 /* DESIGN: prose and code have an escape every twenty bytes, at places that no branch predictor knows. So with SSE2 64 bytes at a time are looked
    at, one bit for each byte that is special, and the bits are walked: what stands between two of them is copied by moves of a fixed length, which
-   write more than they have to, and only the number of escapes in 64 bytes is a surprise. What is left at the end, and all of it without SSE2,
-   goes from one special byte to the next. */
+   write more than they have to, and only the number of escapes in 64 bytes is a surprise. Processors that can leave bytes out of a vector (AVX-512
+   VBMI2, asked for at run time) need no walk and have no surprise at all. What is left at the end, and all of it without SSE2, goes from one special byte
+   to the next. */
 #include "json/unescape.h"
 
 #include "base/str.h"
 #include "base/utf8.h"
 #include "json/scan.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 enum { BLOCK = 64, STEP_ROOM = 2 * BLOCK };
 
@@ -166,6 +171,74 @@ static bool blocks(struct kp_json_unescape *u)
 
 #endif
 
+#if defined(__x86_64__)
+
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
+
+/* Of the backslashes of a block that begins outside of an escape, those that begin one: every other one of a row, the first first. */
+static inline uint64_t first_of_pairs(uint64_t backslashes)
+{
+	const uint64_t odd = UINT64_C(0xaaaaaaaaaaaaaaaa);
+	uint64_t behind = backslashes << 1;
+	return (((behind | odd) - backslashes) ^ odd) & backslashes;
+}
+
+/* As `blocks`. A block ends before a backslash whose second byte is not in it, and before what it cannot do. */
+WIDE static bool wide_blocks(struct kp_json_unescape *u)
+{
+	const char *p = u->p;
+	char *at = u->at;
+	uint64_t stop = 0, wrong = 0, high = 0, n = 0;
+	const __m512i low_table = _mm512_loadu_si512(kp_json_simple_escape),
+		      high_table = _mm512_loadu_si512(kp_json_simple_escape + BLOCK);
+	while (!stop && u->end - p > BLOCK && u->limit - at >= BLOCK) {
+		__m512i v = _mm512_loadu_si512(p);
+		uint64_t above = _mm512_movepi8_mask(v),
+			 back = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\\')),
+			 quote = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('"')),
+			 control = _mm512_cmplt_epu8_mask(v, _mm512_set1_epi8(0x20)),
+			 escape = first_of_pairs(back), escaped = escape << 1;
+		__m512i plain = _mm512_permutex2var_epi8(low_table, v, high_table);
+		uint64_t other = escaped & (above | _mm512_testn_epi8_mask(plain, plain));
+		wrong = (quote | control) & ~escaped;
+		stop = wrong | other >> 1;
+		uint64_t end = stop | (escape & UINT64_C(1) << (BLOCK - 1)),
+			 before = _blsmsk_u64(end) >> 1; /* all bits below the first one of `end` */
+		before = end ? before : UINT64_MAX;
+		n = (uint64_t)_mm_popcnt_u64(before);
+		uint64_t keep = before & ~escape;
+		v = _mm512_mask_blend_epi8(escaped, v, plain);
+		_mm512_storeu_si512(at, _mm512_maskz_compress_epi8(keep, v));
+		at += _mm_popcnt_u64(keep);
+		high |= above & before;
+		p += n;
+	}
+	u->p = p;
+	u->at = at;
+	u->non_ascii |= high != 0;
+	return !(stop && wrong >> n & 1);
+}
+
+static bool is_wide(void)
+{
+	return __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vbmi") &&
+	       __builtin_cpu_supports("avx512bw");
+}
+
+#else
+
+static bool wide_blocks(struct kp_json_unescape *u)
+{
+	return blocks(u);
+}
+
+static bool is_wide(void)
+{
+	return false;
+}
+
+#endif
+
 /* Escapes that stand one behind the other, as text of other scripts has them. */
 static enum kp_json_unescaped escapes(struct kp_json_unescape *u)
 {
@@ -193,9 +266,10 @@ static enum kp_json_unescaped at_end(struct kp_json_unescape *u)
 	return KP_JSON_WRONG;
 }
 
-enum kp_json_unescaped kp_json_unescape_some(struct kp_json_unescape *u)
+static enum kp_json_unescaped unescape(
+	struct kp_json_unescape *u, bool (*step)(struct kp_json_unescape *u))
 {
-	while (blocks(u)) {
+	while (step(u)) {
 		if (u->limit - u->at < STEP_ROOM) {
 			return KP_JSON_NO_ROOM;
 		}
@@ -214,4 +288,14 @@ enum kp_json_unescaped kp_json_unescape_some(struct kp_json_unescape *u)
 		}
 	}
 	return at_end(u);
+}
+
+enum kp_json_unescaped kp_json_unescape_some(struct kp_json_unescape *u)
+{
+	return unescape(u, is_wide() ? wide_blocks : blocks);
+}
+
+enum kp_json_unescaped kp_json_unescape_narrow(struct kp_json_unescape *u)
+{
+	return unescape(u, blocks);
 }

@@ -27,5 +27,7 @@ struct kp_json_unescape {
 	const char *why;
 };
 enum kp_json_unescaped kp_json_unescape_some(struct kp_json_unescape *u);
+/* The same as on a processor of the least kind, for tests. */
+enum kp_json_unescaped kp_json_unescape_narrow(struct kp_json_unescape *u);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "json/reader.h"
+#include "json/unescape.h"
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -153,6 +154,41 @@ static void check(const char *text, size_t n, struct kp_arena *a, struct expecte
 	}
 }
 
+/* Processors of all kinds do the same, also where the room ends. */
+static void check_both(const char *text, size_t n, struct kp_rng *r)
+{
+	size_t room = kp_rng_below(r, 3) ? n + KP_JSON_UNESCAPE_SLACK : kp_rng_below(r, n + 200);
+	char *a = kp_xmalloc(room + 1), *b = kp_xmalloc(room + 1);
+	struct kp_json_unescape u = { .p = text + 1, .end = text + n, .at = a, .limit = a + room },
+				w = u;
+	w.at = b;
+	w.limit = b + room;
+	enum kp_json_unescaped ru = kp_json_unescape_some(&u), rw = kp_json_unescape_narrow(&w);
+	while (ru == KP_JSON_NO_ROOM || rw == KP_JSON_NO_ROOM) { /* how far they came may differ */
+		size_t more = n + KP_JSON_UNESCAPE_SLACK, nu = (size_t)(u.at - a),
+		       nw = (size_t)(w.at - b);
+		char *aa = kp_xmalloc(nu + more), *bb = kp_xmalloc(nw + more);
+		memcpy(aa, a, nu);
+		memcpy(bb, b, nw);
+		kp_free(&a);
+		kp_free(&b);
+		a = aa;
+		b = bb;
+		u.at = a + nu;
+		u.limit = a + nu + more;
+		w.at = b + nw;
+		w.limit = b + nw + more;
+		ru = ru == KP_JSON_NO_ROOM ? kp_json_unescape_some(&u) : ru;
+		rw = rw == KP_JSON_NO_ROOM ? kp_json_unescape_narrow(&w) : rw;
+	}
+	assert_int_equal(ru, rw);
+	assert_ptr_equal(u.p, w.p);
+	assert_true(kp_str_eq(kp_str_n(a, (size_t)(u.at - a)), kp_str_n(b, (size_t)(w.at - b))));
+	assert_true(ru == KP_JSON_AT_QUOTE || strcmp(u.why, w.why) == 0);
+	kp_free(&a);
+	kp_free(&b);
+}
+
 static void strings_are_what_they_stand_for(void **state)
 {
 	(void)state;
@@ -179,6 +215,7 @@ static void strings_are_what_they_stand_for(void **state)
 		char *own = kp_xmalloc(b.n);
 		memcpy(own, b.p, b.n);
 		check(own, b.n, a, e);
+		check_both(own, b.n, &r);
 		wrong += e->why != NULL;
 		kp_free(&own);
 		if (kp_rng_below(&r, 40) == 0) {
