@@ -50,7 +50,8 @@ int main(void)
 	printf("# Families of models\n\n"
 	       "How the families' tool calls and thoughts are written, and how that was tested. Made from the tables that the parsers use (`make regen`); what the words mean is in\n"
 	       "[parsers.md](parsers.md). Every family is tested in every cut (`tests/prop/parse`); *verified* says by what besides:\n"
-	       "*its template*: calls that the model's own chat template renders into history are parsed back (`tests/oracle/prompt/test_parse_round_trip.py`). *vLLM*: its parser says the same of the same text (`hack/check-vllm`). *SGLang*: so does its (`tests/oracle/prompt/test_parse_sglang.py`).\n\n"
+	       "*its template*: calls that the model's own chat template renders into history are parsed back (`tests/oracle/prompt/test_parse_round_trip.py`). *vLLM*: its parser says the same of the same text (`hack/check-vllm`). *SGLang*: so does its (`tests/oracle/prompt/test_parse_sglang.py`). *transformers*, *mistral-common*, *openai-harmony*: so do theirs, in every run "
+	       "(`test_parse_transformers.py`, `test_parse_mistral.py`, `test_parse_harmony.py`).\n\n"
 	       "*Constraint*: how arguments stand in calls that must be made, in xgrammar's words; *a list*: such calls are not the family's own ([structured-output.md](structured-output.md)).\n\n"
 	       "## Tool calls\n\n"
 	       "| parser | models | markers | body | constraint | identifiers | in thoughts | verified | other names |\n|---|---|---|---|---|---|---|---|---|\n");

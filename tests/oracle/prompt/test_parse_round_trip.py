@@ -166,7 +166,12 @@ def calls(rng, n):
 
 
 def written(renderer, source, made, content, thought=None):
-    """(what the model wrote, the prompt before it), or None where the template has another prompt for the next turn."""
+    """(what the model wrote without its end, the prompt before it), or None where the template has another prompt for the next turn."""
+    found = written_to_its_end(renderer, source, made, content, thought)
+    return found and (ENDS.sub("", found[0]), found[1])
+
+
+def written_to_its_end(renderer, source, made, content, thought=None):
     user = {"role": "user", "content": "Weather?"}
     said = {"role": "assistant", "content": content, **({"reasoning_content": thought} if thought else {}), "tool_calls": [
         {"id": f"abcdefg{i:02}", "type": "function", "function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}} for i, (n, a) in enumerate(made)]}
@@ -183,7 +188,7 @@ def written(renderer, source, made, content, thought=None):
         k = max(after.rfind(">", 0, k), after.rfind("\n", 0, k)) + 1
         if k < len(before) - 60:
             return None
-    return ENDS.sub("", after[k:]), after[:k]
+    return after[k:], after[:k]
 
 
 def round_trip(ours, renderer, name, seeds):

@@ -5,6 +5,7 @@ native_reference.py FOLDER, where FOLDER has DeepSeek's encoders and o200k_base.
 
 import copy
 import functools
+import itertools
 import json
 import os
 import sys
@@ -265,7 +266,38 @@ def harmony_write(messages):
     return {"text": encoding.decode(ids), "read": harmony_read(ids)}
 
 
+# Mistral's answers: what mistral-common renders, and what its own server reads of the ids.
+
+
+def mistral_write(version, parts, calls):
+    """A turn of these parts ([is a thought, text]) and calls; and what is read of it."""
+    from mistral_common.experimental.think import _split_content_and_think_chunks
+    from mistral_common.experimental.tools import _decode_tool_calls, _split_content_and_tool_calls
+    from mistral_common.protocol.instruct.chunk import TextChunk, ThinkChunk
+    from mistral_common.protocol.instruct.messages import AssistantMessage
+    from mistral_common.protocol.instruct.tool_calls import FunctionCall, ToolCall
+    from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+
+    tokenizer = mistral_file(version)[1] if version in FILES else mistral_tokenizer(version)
+    instruct, policy = tokenizer.instruct_tokenizer, SpecialTokenPolicy
+    chunks = [ThinkChunk(thinking=text) if is_thought else TextChunk(text=text) for is_thought, text in parts]
+    content = chunks if any(is_thought for is_thought, _ in parts) else "".join(text for _, text in parts) or None
+    made = [ToolCall(id=f"abcdefgh{i}", function=FunctionCall(name=name, arguments=json.dumps(a, ensure_ascii=False))) for i, (name, a) in enumerate(calls)]
+    ids = instruct.encode_assistant_message(AssistantMessage(content=content, tool_calls=made or None), False)
+    ids = ids[:-1] if ids[-1] == instruct.tokenizer.eos_id else ids
+    said, calling = _split_content_and_tool_calls(ids, instruct.tokenizer.get_special_token("[TOOL_CALLS]"))
+    thinks = getattr(instruct, "BEGIN_THINK", None) is not None
+    split = _split_content_and_think_chunks(said, instruct.BEGIN_THINK, instruct.END_THINK) if thinks else [(said, False)]
+    read = [[is_thought, tokenizer.decode(part, special_token_policy=policy.IGNORE)] for part, is_thought in split if part]
+    found = [[c.function.name, json.loads(c.function.arguments), c.id] for c in _decode_tool_calls(calling, instruct.tokenizer)]
+    runs = [list(run) for _, run in itertools.groupby(ids, instruct.tokenizer.is_special)]  # at once, SentencePiece's blanks would be those of its pieces
+    written = "".join(tokenizer.decode(run, special_token_policy=policy.KEEP if instruct.tokenizer.is_special(run[0]) else policy.IGNORE) for run in runs)
+    return {"text": written, "parts": read, "calls": found}
+
+
 def answer_to(request, renderers):
+    if "mistral_write" in request:
+        return mistral_write(request["mistral_write"], request["parts"], request["calls"])
     if "harmony_write" in request:
         return harmony_write(request["harmony_write"])
     if "harmony_read" in request:
