@@ -110,6 +110,17 @@ static const struct kp_cmdline_option options[] = {
 	{ "--media-workers", "N",
 		"threads that decode and process images, niced (default: half as many as --loops)",
 		KP_OPTION_U32, AT(media_workers), 1, 64, NULL },
+	{ "--history", "WHERE", "where responses are kept: memory (default), sqlite:PATH, none",
+		KP_OPTION_STRING, AT(history), 0, 0, NULL },
+	{ "--history-bytes", "BYTES",
+		"of all that is kept; the oldest go first (default 268435456)", KP_OPTION_U32,
+		AT(history_bytes), 1 << 20, UINT32_MAX, NULL },
+	{ "--history-age", "SECONDS",
+		"how long a response is kept (default 2592000, 30 days; 0: no limit)",
+		KP_OPTION_SECONDS, AT(history_age_ns), 0, 315360000, NULL },
+	{ "--tenant-header", "NAME",
+		"a header that tells who asks: of what is kept nothing shows to others (default: all are one)",
+		KP_OPTION_STRING, AT(tenant_header), 0, 0, NULL },
 	{ "--max-requests", "N", "requests in flight; beyond: 429 (default 8192)", KP_OPTION_U32,
 		AT(max_requests), 1, 1000000, NULL },
 	{ "--request-timeout", "SECONDS", "longest life of a request (default 1800)",
@@ -219,6 +230,27 @@ static int check_control(struct kp_config *c, struct kp_err *err)
 	return 0;
 }
 
+/* Of letters, digits, `-` and `_`; kept in lower case, as requests have them. */
+static int check_tenant_header(struct kp_config *c, struct kp_err *err)
+{
+	static char name[65];
+	kp_str given = kp_str_c(c->tenant_header);
+	for (size_t i = 0; i < given.n && i + 1 < sizeof(name); i++) {
+		name[i] = kp_lower(given.p[i]);
+		if (!kp_is_digit(name[i]) && !(name[i] >= 'a' && name[i] <= 'z') &&
+			name[i] != '-' && name[i] != '_') {
+			given.n = 0;
+		}
+	}
+	if (given.p && (given.n == 0 || given.n >= sizeof(name))) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"`--tenant-header`: expected the name of a header, got `%s`",
+			c->tenant_header);
+	}
+	c->tenant_header = given.p ? name : NULL;
+	return 0;
+}
+
 int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err *err)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -235,6 +267,9 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 		.max_image_pixels = 178956970,
 		.media_memory_mib = 2048,
 		.media_timeout_ns = 20 * KP_NS_PER_S,
+		.history = "memory",
+		.history_bytes = 256u << 20,
+		.history_age_ns = 30 * 86400 * KP_NS_PER_S,
 		.max_requests = 8192,
 		.request_timeout_ns = 1800 * KP_NS_PER_S,
 		.drain_timeout_ns = 60 * KP_NS_PER_S,
@@ -257,6 +292,12 @@ int kp_config_parse(int argc, char **argv, struct kp_config *ret, struct kp_err 
 	}
 	if (check_bootstrap(&c, err) || check_control(&c, err)) {
 		return -1;
+	}
+	if (check_tenant_header(&c, err)) {
+		return -1;
+	}
+	if (kp_str_eq(kp_str_c(c.history), KP_S("none"))) {
+		c.history = NULL;
 	}
 	c.workers = c.workers ? c.workers : c.loops;
 	c.media_workers = c.media_workers ? c.media_workers : (c.loops + 1) / 2;

@@ -13,6 +13,7 @@
 #include "sidecar/control/bootstrap.h"
 #include "sidecar/control/control.h"
 #include "sidecar/gwloop.h"
+#include "sidecar/history/history.h"
 #include "sidecar/metrics.h"
 
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_QUEUED_JOBS = 256 };
+enum { MAX_QUEUED_JOBS = 256, MAX_QUEUED_RECORDS = 1024 };
 #define TOLD_NS KP_NS_PER_S
 
 /* SO_REUSEPORT, which our loops share a port by, would let a second gateway share it too: look
@@ -184,6 +185,23 @@ static int start_bootstrap(struct kp_gateway *g, struct kp_err *err)
 	return opts.url ? kp_bootstrap_start(&opts, &g->bootstrap, err) : 0;
 }
 
+static int64_t wall_s(void)
+{
+	return kp_wall_ns() / KP_NS_PER_S;
+}
+
+static int start_history(struct kp_gateway *g, struct kp_err *err)
+{
+	const struct kp_history_limits limits = { .max_bytes = g->config.history_bytes,
+		.max_age_s = g->config.history_age_ns / KP_NS_PER_S,
+		.now_s = wall_s };
+	if (g->config.history && kp_history_open(g->config.history, &limits, &g->history, err)) {
+		return -1;
+	}
+	g->history_thread = kp_workers_create(1, MAX_QUEUED_RECORDS);
+	return 0;
+}
+
 /* "*" is any host, which then must have a global address. */
 static int set_media_policy(struct kp_gateway *g, struct kp_err *err)
 {
@@ -216,7 +234,7 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 	if (g->config.tls_cert && !(g->tls = kp_tls_server(&tls, err))) {
 		return -1;
 	}
-	if (set_media_policy(g, err) || start_bootstrap(g, err) ||
+	if (start_history(g, err) || set_media_policy(g, err) || start_bootstrap(g, err) ||
 		kp_peer_tls_load(g->config.tls_dir, &g->peer_tls, err) ||
 		kp_control_create(g, &g->control, err)) {
 		return -1;
@@ -274,6 +292,8 @@ void kp_gateway_destroy(struct kp_gateway *g)
 	kp_control_stop(g->control);    /* publishes nothing any more */
 	kp_workers_destroy(g->workers); /* jobs come back to the loops' mailboxes */
 	kp_workers_destroy(g->media_workers);
+	kp_workers_destroy(g->history_thread);
+	kp_history_close(g->history);
 	for (size_t i = 0; i < g->n_loops; i++) {
 		kp_gwloop_destroy(g->loops[i]);
 	}

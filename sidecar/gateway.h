@@ -3,7 +3,7 @@
 
    Threads: N loop threads (struct kp_gwloop each: connections, turns, engine connections), one
    control thread (manifests, endpoints' health, tokenizers), one admin thread (libwebsockets), the
-   worker pool, the log thread. They share: the configuration, the metrics, the snapshot (by
+   worker pool, the history's thread, the log thread. They share: the configuration, the metrics, the snapshot (by
    message), the endpoints' counters. */
 #ifndef SIDECAR_GATEWAY_H
 #define SIDECAR_GATEWAY_H
@@ -19,6 +19,7 @@
 struct kp_gateway;
 struct kp_gwloop;
 struct kp_bootstrap;
+struct kp_history;
 
 struct kp_gateway {
 	struct kp_config config;
@@ -26,6 +27,8 @@ struct kp_gateway {
 	struct kp_workers *workers, *media_workers;
 	struct kp_prompt_cache *prompts; /* of all loops and workers; NULL: none */
 	struct kp_tls_context *tls;      /* of the public listeners; NULL: cleartext */
+	struct kp_history *history;      /* of responses, its thread's alone; NULL: none is kept */
+	struct kp_workers *history_thread; /* one thread */
 	struct kp_bootstrap *bootstrap; /* makes the files of --tls-dir; NULL: somebody else does */
 	struct kp_peer_tls peer_tls;    /* as they were at the start */
 	struct kp_gwloop **loops;

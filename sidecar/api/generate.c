@@ -12,17 +12,24 @@ static int read_messages(kp_str body, struct kp_turn *turn, struct kp_err *err)
 }
 
 static const struct kp_flow_api chat = { "chat", "chatcmpl-", KP_TURN_CHAT, kp_params_read,
-	kp_generate_stages, &kp_chat_streamed, &kp_chat_whole, KP_DIALECT_OPENAI };
+	kp_generate_stages, &kp_chat_streamed, &kp_chat_whole, KP_DIALECT_OPENAI, NULL, 0 };
 static const struct kp_flow_api completions = { "completions", "cmpl-", KP_TURN_COMPLETION,
 	kp_params_read, kp_generate_stages, &kp_completions_streamed, &kp_completions_whole,
-	KP_DIALECT_OPENAI };
+	KP_DIALECT_OPENAI, NULL, 0 };
 static const struct kp_flow_api messages = { "messages", "msg_", KP_TURN_CHAT, read_messages,
-	kp_generate_stages, &kp_messages_streamed, &kp_messages_whole, KP_DIALECT_ANTHROPIC };
+	kp_generate_stages, &kp_messages_streamed, &kp_messages_whole, KP_DIALECT_ANTHROPIC, NULL,
+	0 };
+
+struct kp_flow *kp_api_flow(struct kp_api_call *c, const struct kp_flow_api *api)
+{
+	c->flow = kp_flow_create(c->l, c->stream, api, &c->body, c->request_id);
+	c->flow->turn.tenant = kp_str_c(kp_arena_strz(c->flow->turn.arena, c->tenant));
+	return c->flow;
+}
 
 void kp_api_start(struct kp_api_call *c, const struct kp_flow_api *api)
 {
-	c->flow = kp_flow_create(c->l, c->stream, api, &c->body, c->request_id);
-	kp_flow_run(c->flow);
+	kp_flow_run(kp_api_flow(c, api));
 }
 
 void kp_api_chat(struct kp_api_call *c)

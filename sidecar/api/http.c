@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "sidecar/control/control.h"
 #include "sidecar/flow/flow.h"
+#include "sidecar/history/history.h"
 #include "sidecar/metrics.h"
 
 static const struct kp_route routes[] = {
@@ -28,6 +29,14 @@ static const struct kp_route routes[] = {
 	{ KP_S_INIT("GET"), KP_S_INIT("/health"), NULL, kp_api_readyz, NULL },
 };
 static const kp_str models_prefix = KP_S_INIT("/v1/models/");
+static const kp_str responses_prefix = KP_S_INIT("/v1/responses/");
+/* Their paths are the prefix, an id, and (items) what stands here. */
+static const struct kp_route response_routes[] = {
+	{ KP_S_INIT("GET"), KP_S_INIT(""), "responses_get", NULL, kp_api_response },
+	{ KP_S_INIT("DELETE"), KP_S_INIT(""), "responses_delete", NULL, kp_api_response },
+	{ KP_S_INIT("GET"), KP_S_INIT("/input_items"), "responses_items", NULL,
+		kp_api_response_items },
+};
 
 /* By the path alone, so that whatever goes wrong is said in it. */
 static enum kp_dialect dialect_of(kp_str path)
@@ -202,16 +211,32 @@ static int check_content(const struct kp_http_request *r, struct kp_err *err)
 		       : 0;
 }
 
+static kp_str tenant_of(const struct kp_gateway *g, const struct kp_http_request *r)
+{
+	return g->config.tenant_header
+		       ? kp_header_get(r->headers, r->n_headers, kp_str_c(g->config.tenant_header))
+		       : KP_STR_NULL;
+}
+
+static int check_tenant(
+	const struct kp_gateway *g, const struct kp_http_request *r, struct kp_err *err)
+{
+	return tenant_of(g, r).n > KP_HISTORY_MAX_TENANT
+		       ? kp_err_set(err, KP_INVALID_ARGUMENT, "header `%s`: has more than %d bytes",
+				 g->config.tenant_header, KP_HISTORY_MAX_TENANT)
+		       : 0;
+}
+
 static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp_http_request *r,
 	const struct kp_route *route)
 {
 	struct kp_err err;
 	enum kp_dialect d = dialect_of(r->path);
-	if (check_content(r, &err)) {
+	struct kp_gateway *g = l->gateway;
+	if (check_content(r, &err) || check_tenant(g, r, &err)) {
 		refuse(s, r, d, &err);
 		return;
 	}
-	struct kp_gateway *g = l->gateway;
 	if ((uint32_t)atomic_fetch_add(&g->in_flight, 1) >= g->config.max_requests) {
 		atomic_fetch_sub(&g->in_flight, 1);
 		kp_err_set(&err, KP_RESOURCE_EXHAUSTED, "too many requests in flight (at most %u)",
@@ -227,11 +252,37 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 	c->route = route;
 	c->dialect = d;
 	c->request_id = request_id(r, d, c->own_id);
+	c->path = r->path;
+	c->query = r->query;
+	c->tenant = tenant_of(g, r);
 	kp_buf_init(&c->body, l->gateway->config.max_body_bytes);
 	if (r->content_length > 0) {
 		kp_buf_reserve(&c->body, KP_MIN((size_t)r->content_length, (size_t)1 << 20));
 	}
 	kp_stream_accept(s, &call_ops, c);
+}
+
+/* false: it is no path of a kept response. */
+static bool response_request(struct kp_gwloop *l, struct kp_stream *s,
+	const struct kp_http_request *r, kp_str method, bool *is_known)
+{
+	if (!kp_str_starts(r->path, responses_prefix)) {
+		return false;
+	}
+	kp_str rest = kp_str_skip(r->path, responses_prefix.n), id;
+	kp_str_split(&rest, '/', &id);
+	rest = rest.p ? kp_str_skip(r->path, responses_prefix.n + id.n) : KP_S("");
+	for (size_t i = 0; i < KP_LEN(response_routes) && id.n; i++) {
+		if (!kp_str_eq(response_routes[i].path, rest)) {
+			continue;
+		}
+		*is_known = true;
+		if (kp_str_eq(response_routes[i].method, method)) {
+			start_post(l, s, r, &response_routes[i]);
+			return true;
+		}
+	}
+	return false;
 }
 
 void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request *r)
@@ -257,6 +308,9 @@ void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request
 	}
 	if (kp_str_starts(r->path, models_prefix) && kp_str_eq(method, KP_S("GET"))) {
 		kp_api_model(l, s, r);
+		return;
+	}
+	if (response_request(l, s, r, r->method, &is_known)) {
 		return;
 	}
 	kp_err_set(&err, is_known ? KP_METHOD_NOT_ALLOWED : KP_NOT_FOUND,

@@ -18,6 +18,8 @@ struct kp_api_call {
 	enum kp_dialect dialect;
 	kp_str request_id;    /* the client's, or the dialect's own, or KP_STR_NULL */
 	char own_id[32];      /* what it points to when it is the dialect's */
+	kp_str path, query;   /* of the request, as long as this */
+	kp_str tenant;        /* what --tenant-header says; KP_STR_NULL: nothing */
 	struct kp_flow *flow; /* NULL: none */
 	size_t held;          /* bytes of the body, counted in the gateway's total */
 	bool is_refused;      /* answered while the body was arriving */
@@ -44,6 +46,8 @@ void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_htt
 void kp_api_chat(struct kp_api_call *c);
 void kp_api_completions(struct kp_api_call *c);
 void kp_api_responses(struct kp_api_call *c);
+void kp_api_response(struct kp_api_call *c);
+void kp_api_response_items(struct kp_api_call *c);
 void kp_api_messages(struct kp_api_call *c);
 void kp_api_count_tokens(struct kp_api_call *c);
 void kp_api_generate(struct kp_api_call *c);
@@ -51,6 +55,8 @@ void kp_api_tokenize(struct kp_api_call *c);
 void kp_api_detokenize(struct kp_api_call *c);
 
 struct kp_flow_api;
+/* Makes the call a flow of that API, which is yet to be run. */
+struct kp_flow *kp_api_flow(struct kp_api_call *c, const struct kp_flow_api *api);
 /* Makes the call a flow of that API and runs it. */
 void kp_api_start(struct kp_api_call *c, const struct kp_flow_api *api);
 

@@ -3,6 +3,7 @@
    is held until the text comes, so that what stands between two calls makes no item. */
 #include "sidecar/api/responses.h"
 
+#include "base/clock.h"
 #include "json/write.h"
 
 enum { MAX_HELD = 256, MAX_ITEMS = 4096 };
@@ -420,6 +421,7 @@ static void take_event(struct kp_response *r, const struct kp_event *ev, struct 
 	case KP_EV_USAGE:
 		r->usage = ev->usage;
 		r->has_usage = true;
+		r->completed_s = kp_wall_ns() / KP_NS_PER_S;
 		break;
 	default:
 		break;
@@ -431,10 +433,6 @@ static void take_event(struct kp_response *r, const struct kp_event *ev, struct 
 static void *open_response(const struct kp_turn *turn, bool is_streamed)
 {
 	struct kp_response *r = kp_response_of(turn);
-	if (r->turn) {
-		return r; /* a later generation */
-	}
-	r->turn = turn;
 	r->is_streamed = is_streamed;
 	kp_buf_init(&r->held, 2 * KP_RESPONSE_MAX_BYTES);
 	kp_buf_init(&r->logprobs, KP_RESPONSE_MAX_BYTES);
@@ -458,6 +456,7 @@ static void close_response(void *state)
 	drop_items(r, 0);
 	kp_buf_fini(&r->held);
 	kp_buf_fini(&r->logprobs);
+	kp_buf_fini(&r->document);
 }
 
 static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)

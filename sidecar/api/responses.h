@@ -5,6 +5,7 @@
 
 #include "prompt/responses.h"
 #include "sidecar/api/generate.h"
+#include "sidecar/history/history.h"
 
 enum { KP_RESPONSE_MAX_BYTES = 64 << 20 }; /* of its answer */
 
@@ -57,6 +58,17 @@ struct kp_response {
 	bool failed; /* it is larger than an answer may be */
 	const struct kp_responses_tool *own;
 	size_t n_own;
+	int64_t completed_s;
+	/* What was kept of earlier responses. */
+	struct kp_history_record *records; /* oldest first */
+	size_t n_records;
+	struct kp_history_record *
+		references; /* those with the items that are referred to, by their place in the input */
+	struct kp_responses_entry *entries; /* of all before this answer */
+	size_t n_entries;
+	struct kp_buf document; /* what is kept of this one */
+	kp_str *item_ids;
+	size_t n_item_ids;
 };
 
 struct kp_response *kp_response_of(const struct kp_turn *turn);
@@ -80,5 +92,15 @@ void kp_response_write(const struct kp_response *r, const char *status, const st
 	struct kp_buf *out);
 /* "completed" or "incomplete". */
 const char *kp_response_status(const struct kp_response *r);
+
+/* responses_keep.c: what is kept of a response: {"input": [items], "rounds": [where in the output a generation begins], "response": {..}}.
+   Loads what the request refers to; on the history's thread. */
+int kp_response_load(struct kp_response *r, struct kp_history *h, struct kp_err *err) KP_MUST_USE;
+/* Is there anything to load? */
+bool kp_response_refers(const struct kp_response *r);
+/* The entries: what was loaded, then the request's own items. */
+int kp_response_gather(struct kp_response *r, struct kp_err *err) KP_MUST_USE;
+/* The document of an answer that is complete. */
+int kp_response_document(struct kp_response *r, struct kp_err *err) KP_MUST_USE;
 
 #endif

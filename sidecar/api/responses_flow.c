@@ -1,58 +1,68 @@
-/* DESIGN: the stages of POST /v1/responses: those of a chat, and before the prompt one that makes items into messages. */
+/* DESIGN: the stages of POST /v1/responses: those of a chat, and before the prompt two that load what is kept and make items into messages; behind the last token
+   one that keeps the answer. A client is told that its response is complete only when it is kept. */
 #include "sidecar/api/responses.h"
 
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
 #include "sidecar/flow/flow.h"
 
+enum { ARENA_BYTES = 8 * KP_HISTORY_MAX_CHAIN_BYTES };
+
 static int read_request(kp_str body, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_response *r = kp_arena_new(turn->arena, struct kp_response);
 	turn->response = &r->ask;
+	r->turn = turn;
 	return kp_params_read_api(body, KP_PARAMS_RESPONSES, turn, err);
 }
 
-/* The request's own items; a string is what a user says. */
-static int input_entries(const struct kp_responses *ask, struct kp_arena *a,
-	struct kp_responses_entry **ret, size_t *ret_n, struct kp_err *err)
+/* --- before -------------------------------------------------------------------------------------- */
+
+static int load(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
-	const struct kp_jv *in = &ask->input;
-	size_t n = in->type == KP_JSON_ARRAY ? in->n : in->type == KP_JSON_STRING;
-	struct kp_responses_entry *entries = kp_arena_calloc(a, n + 1, sizeof(*entries));
-	struct kp_jmember *m = kp_arena_calloc(a, 2, sizeof(*m));
-	struct kp_jv *said = kp_arena_calloc(a, 1, sizeof(*said));
-	if (!entries || !m || !said) {
-		return kp_arena_full(err, "input");
+	struct kp_response *r = kp_response_of(&f->turn);
+	(void)scratch;
+	if (kp_response_load(r, f->l->gateway->history, err)) {
+		return -1;
 	}
-	if (in->type == KP_JSON_STRING) {
-		m[0] = (struct kp_jmember){ KP_S("role"),
-			{ .type = KP_JSON_STRING, .s = KP_S("user") } };
-		m[1] = (struct kp_jmember){ KP_S("content"), *in };
-		*said = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = 2, .members = m };
-		entries[0].item = said;
+	for (size_t i = 0; i < r->n_records; i++) {
+		f->loaded_bytes += r->records[i].body.n;
 	}
-	for (uint32_t i = 0; in->type == KP_JSON_ARRAY && i < in->n; i++) {
-		entries[i] = (struct kp_responses_entry){ .item = &in->items[i], .index = i };
-	}
-	*ret = entries;
-	*ret_n = n;
 	return 0;
+}
+
+static enum kp_step stage_load(struct kp_flow *f, struct kp_err *err)
+{
+	struct kp_response *r = kp_response_of(&f->turn);
+	const struct kp_gateway *g = f->l->gateway;
+	bool has_history = g->history != NULL;
+	if (!has_history) { /* said in the answer, too */
+		r->ask.no_store = true;
+		kp_responses_echo(&r->ask, KP_S("store"), KP_S("false"));
+	}
+	if (has_history && g->config.tenant_header && !f->turn.tenant.n) {
+		kp_err_set(err, KP_INVALID_ARGUMENT, "the request has no header `%s`",
+			g->config.tenant_header);
+		return KP_STEP_FAIL;
+	}
+	if (!kp_response_refers(r)) {
+		return KP_STEP_NEXT;
+	}
+	if (!has_history) {
+		kp_err_param(err, "previous_response_id",
+			"`previous_response_id`: responses are not kept here");
+		return KP_STEP_FAIL;
+	}
+	return kp_flow_submit(f, f->l->gateway->history_thread, load, err);
 }
 
 static int make_messages(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	struct kp_response *r = kp_response_of(&f->turn);
-	struct kp_responses_entry *entries = NULL;
-	size_t n = 0;
 	(void)scratch;
-	if (r->ask.previous_id.n) {
-		return kp_err_param(err, "previous_response_id",
-			"`previous_response_id`: responses are not kept");
-	}
-	if (input_entries(&r->ask, f->turn.arena, &entries, &n, err)) {
-		return -1;
-	}
-	return kp_responses_messages(&r->ask, entries, n, &f->turn, err) ||
+	return kp_response_gather(r, err) ||
+			       kp_responses_messages(
+				       &r->ask, r->entries, r->n_entries, &f->turn, err) ||
 			       kp_responses_tools(&r->ask, r->own, r->n_own, &f->turn, err)
 		       ? -1
 		       : kp_params_check_form(&f->turn, err);
@@ -63,9 +73,37 @@ static enum kp_step stage_items(struct kp_flow *f, struct kp_err *err)
 	return kp_flow_work(f, make_messages, err);
 }
 
+/* --- after --------------------------------------------------------------------------------------- */
+
+static int keep(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
+{
+	struct kp_response *r = kp_response_of(&f->turn);
+	struct kp_history *h = f->l->gateway->history;
+	const struct kp_history_record record = { .id = f->turn.id,
+		.previous_id = r->ask.previous_id,
+		.created_s = f->turn.created_s,
+		.body = kp_buf_str(&r->document),
+		.item_ids = r->item_ids,
+		.n_item_ids = r->n_item_ids };
+	(void)scratch;
+	return h->ops->put(h, f->turn.tenant, &record, err);
+}
+
+static enum kp_step stage_keep(struct kp_flow *f, struct kp_err *err)
+{
+	struct kp_response *r = kp_response_of(&f->turn);
+	if (r->ask.no_store) {
+		return KP_STEP_NEXT;
+	}
+	return kp_response_document(r, err)
+		       ? KP_STEP_FAIL
+		       : kp_flow_submit(f, f->l->gateway->history_thread, keep, err);
+}
+
 static const struct kp_stage stages[] = {
 	{ "read", kp_stage_read },
 	{ "resolve", kp_stage_resolve },
+	{ "load", stage_load },   /* what is kept of earlier responses */
 	{ "items", stage_items }, /* to messages and tools, as chats have them */
 	{ "prompt", kp_stage_prompt },
 	{ "constrain", kp_stage_constrain },
@@ -74,8 +112,14 @@ static const struct kp_stage stages[] = {
 	{ "start", kp_stage_start },
 	{ NULL, NULL },
 };
+static const struct kp_stage ending[] = {
+	{ "keep", stage_keep },
+	{ "end", kp_stage_end },
+	{ NULL, NULL },
+};
 static const struct kp_flow_api responses = { "responses", "resp_", KP_TURN_CHAT, read_request,
-	stages, &kp_responses_streamed, &kp_responses_whole, KP_DIALECT_OPENAI };
+	stages, &kp_responses_streamed, &kp_responses_whole, KP_DIALECT_OPENAI, ending,
+	ARENA_BYTES };
 
 void kp_api_responses(struct kp_api_call *c)
 {

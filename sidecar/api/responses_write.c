@@ -1,7 +1,6 @@
 /* DESIGN: items and the response object as JSON. What the request said is repeated as it was written; headers and credentials of its tools are not. */
 #include "sidecar/api/responses.h"
 
-#include "base/clock.h"
 #include "json/write.h"
 
 static const char *const statuses[] = { [KP_ITEM_IN_PROGRESS] = "in_progress",
@@ -194,8 +193,7 @@ void kp_response_write(const struct kp_response *r, const char *status, const st
 	kp_buf_printf(out, ",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\"",
 		(long long)r->turn->created_s, status);
 	if (is_over) {
-		kp_buf_printf(
-			out, ",\"completed_at\":%lld", (long long)(kp_wall_ns() / KP_NS_PER_S));
+		kp_buf_printf(out, ",\"completed_at\":%lld", (long long)r->completed_s);
 	} else {
 		kp_buf_lit(out, ",\"completed_at\":null");
 	}

@@ -2,7 +2,7 @@
    resumed by kp_flow_resume. From `start` on the engine drives: its deltas go through output.c.
    Every end (answered, failed, client gone) comes through one place, kp_flow_closed, which gives
    back what the request holds. */
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/output.h"
 
 #include "base/clock.h"
 #include "base/rand.h"
@@ -49,7 +49,8 @@ struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s,
 	kp_buf_init(body, body->max);
 	f->turn.kind = api->kind;
 	f->turn.reasoning_field = kp_reasoning_field_names[l->gateway->config.reasoning_field];
-	f->turn.arena = kp_arena_create(KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * f->body.n);
+	f->turn.arena = kp_arena_create(
+		KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * f->body.n + api->arena_bytes);
 	f->turn.start_ns = f->active_ns = kp_loop_now(l->loop);
 	f->turn.deadline_ns = f->turn.start_ns + l->gateway->config.request_timeout_ns;
 	f->turn.created_s = kp_wall_ns() / KP_NS_PER_S;
@@ -93,8 +94,8 @@ static void arm(struct kp_flow *f)
 static void run_from(struct kp_flow *f, size_t stage)
 {
 	struct kp_err err;
-	for (f->stage = stage; f->api->stages[f->stage].name; f->stage++) {
-		switch (f->api->stages[f->stage].run(f, &err)) {
+	for (f->stage = stage; f->stages[f->stage].name; f->stage++) {
+		switch (f->stages[f->stage].run(f, &err)) {
 		case KP_STEP_NEXT:
 			break;
 		case KP_STEP_WAIT:
@@ -102,7 +103,7 @@ static void run_from(struct kp_flow *f, size_t stage)
 			return;
 		case KP_STEP_FAIL:
 			kp_log(KP_LOG_DEBUG, "request failed", kp_f_str("id", f->turn.request_id),
-				kp_f_z("stage", f->api->stages[f->stage].name), kp_f_err(&err));
+				kp_f_z("stage", f->stages[f->stage].name), kp_f_err(&err));
 			kp_flow_fail(f, &err);
 			return;
 		}
@@ -112,14 +113,17 @@ static void run_from(struct kp_flow *f, size_t stage)
 void kp_flow_run(struct kp_flow *f)
 {
 	arm(f);
+	kp_flow_run_stages(f, f->api->stages);
+}
+
+void kp_flow_run_stages(struct kp_flow *f, const struct kp_stage *stages)
+{
+	f->stages = stages;
 	run_from(f, 0);
 }
 
-/* Frees everything; the stream is closed and no job runs. */
-static void destroy(struct kp_flow *f)
+static void drop_generation(struct kp_flow *f)
 {
-	kp_list_del(&f->link);
-	f->l->n_flows--;
 	for (size_t i = 0; i < f->n_prompts; i++) {
 		kp_ids_fini(&f->prompts[i].ids);
 		kp_buf_fini(&f->prompts[i].packed);
@@ -129,7 +133,38 @@ static void destroy(struct kp_flow *f)
 		kp_parser_destroy(f->choices[i].parser);
 		kp_output_check_destroy(f->choices[i].check);
 	}
-	kp_output_schemas_destroy(f->schemas);
+	kp_output_schemas_destroy(kp_steal(f->schemas));
+	f->n_choices = 0;
+}
+
+void kp_flow_round(struct kp_flow *f, const char *stage)
+{
+	for (size_t i = 0; i < f->n_prompts; i++) {
+		f->earlier.prompt_tokens += (uint32_t)f->prompts[i].ids.n;
+		f->earlier.cached_tokens += f->prompts[i].cached_tokens;
+	}
+	drop_generation(f);
+	for (size_t i = 0; i < f->n_prompts; i++) {
+		f->prompts[i] = (struct kp_flow_prompt){ .endpoint = NULL };
+		kp_flow_prompt_init(&f->prompts[i]);
+	}
+	f->offer = (struct kp_tool_offer){ .n = 0 };
+	f->turn.sampling.constraint = (struct kp_constraint){ .kind = KP_CONSTRAINT_NONE };
+	f->turn.sampling.set &= ~(uint32_t)KP_SET_CONSTRAINT;
+	f->stages = f->api->stages;
+	f->stage = 0;
+	while (!kp_str_eq(kp_str_c(f->stages[f->stage].name), kp_str_c(stage))) {
+		f->stage++;
+	}
+	f->stage--; /* the caller goes on with the next one */
+}
+
+/* Frees everything; the stream is closed and no job runs. */
+static void destroy(struct kp_flow *f)
+{
+	kp_list_del(&f->link);
+	f->l->n_flows--;
+	drop_generation(f);
 	kp_flow_media_release(f->media);
 	if (f->encoder_state) {
 		f->encoder->close(f->encoder_state);

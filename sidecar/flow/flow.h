@@ -49,6 +49,9 @@ struct kp_flow_api {
 	const struct kp_stage *stages;             /* ended by a NULL name */
 	const struct kp_encoder *streamed, *whole; /* NULL: the last stage answers by itself */
 	enum kp_dialect dialect;                   /* of its errors */
+	const struct kp_stage
+		*ending;    /* run when all choices are over, before the answer ends; NULL: none */
+	size_t arena_bytes; /* that its requests may need besides */
 };
 
 /* One prompt: its text and ids, shared by its choices. */
@@ -110,6 +113,7 @@ struct kp_flow {
 	size_t n_prompts;
 	struct kp_choice *choices; /* those of prompt 0 first */
 	size_t n_choices, choices_left;
+	const struct kp_stage *stages; /* the API's, or its ending */
 	size_t stage;
 	struct kp_job job; /* while is_waiting */
 	int (*job_fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err);
@@ -122,6 +126,9 @@ struct kp_flow {
 	int64_t render_ns;     /* of that, rendering; 0: nothing was rendered */
 	bool render_failed;
 	uint32_t completion_tokens, reasoning_tokens;
+	struct kp_usage earlier; /* prompts of the rounds before this one */
+	void *own;               /* what its API has besides, in the arena */
+	size_t loaded_bytes;     /* of other requests, which this one is read with */
 	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;
 };
@@ -173,14 +180,16 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 enum kp_step kp_flow_submit(struct kp_flow *f, struct kp_workers *workers,
 	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
 	struct kp_err *err);
+/* From a stage of the ending, which then answers NEXT: the turn goes on at that stage of the API's with another generation. What the last one had is
+   gone, but for the encoder's state and what was counted. */
+void kp_flow_round(struct kp_flow *f, const char *stage);
+enum kp_step kp_stage_end(struct kp_flow *f, struct kp_err *err); /* the last of an ending */
 /* Called by a stage that waited. */
 void kp_flow_resume(struct kp_flow *f, const struct kp_err *err /* NULL: go on */);
 
 /* Sends events and bytes (flow/output.c). */
 void kp_flow_emit(struct kp_flow *f, const struct kp_event *ev);
-void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
 void kp_flow_flush(struct kp_flow *f);
-void kp_flow_complete(struct kp_flow *f);
 int kp_choice_start(struct kp_choice *c, struct kp_err *err) KP_MUST_USE;
 void kp_choice_stop(struct kp_choice *c); /* cancels its call, if any */
 /* Its engine failed it: cancels the call; tries elsewhere when nothing was sent yet, else ends the turn. */

@@ -420,6 +420,15 @@ void kp_flow_reply(struct kp_flow *f, kp_str json)
 	over(f);
 }
 
+static void finish(struct kp_flow *f)
+{
+	f->encoder->end(f->encoder_state, &f->l->scratch_buf);
+	kp_flow_flush(f);
+	if (!f->is_over) {
+		over(f);
+	}
+}
+
 void kp_flow_complete(struct kp_flow *f)
 {
 	struct kp_event ev = { .kind = KP_EV_USAGE };
@@ -427,12 +436,21 @@ void kp_flow_complete(struct kp_flow *f)
 		ev.usage.prompt_tokens += (uint32_t)f->prompts[i].ids.n;
 		ev.usage.cached_tokens += f->prompts[i].cached_tokens;
 	}
+	ev.usage.prompt_tokens += f->earlier.prompt_tokens;
+	ev.usage.cached_tokens += f->earlier.cached_tokens;
 	ev.usage.completion_tokens = f->completion_tokens;
 	ev.usage.reasoning_tokens = f->reasoning_tokens;
 	kp_flow_emit(f, &ev);
-	f->encoder->end(f->encoder_state, &f->l->scratch_buf);
-	kp_flow_flush(f);
-	if (!f->is_over) {
-		over(f);
+	if (f->api->ending) {
+		kp_flow_run_stages(f, f->api->ending);
+	} else {
+		finish(f);
 	}
+}
+
+enum kp_step kp_stage_end(struct kp_flow *f, struct kp_err *err)
+{
+	(void)err;
+	finish(f);
+	return KP_STEP_NEXT;
 }

@@ -17,6 +17,13 @@ void kp_flow_parser_open(struct kp_choice *c);
 int kp_flow_parse(
 	struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err) KP_MUST_USE;
 
+void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
+/* All choices are over: the API's ending, or the end. */
+void kp_flow_complete(struct kp_flow *f);
+/* Its stages from the first. */
+void kp_flow_run_stages(struct kp_flow *f, const struct kp_stage *stages);
+void kp_flow_prompt_init(struct kp_flow_prompt *p);
+
 /* Detokenizer, stop strings, parser and check of a choice that begins. */
 void kp_choice_init(struct kp_choice *c);
 

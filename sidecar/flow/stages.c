@@ -60,8 +60,8 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 	struct kp_err *err)
 {
 	/* Compiling and probing a template of the request's own takes milliseconds. */
-	if (f->body.n < KP_FLOW_OFFLOAD_BYTES && f->turn.n_prompts <= KP_FLOW_OFFLOAD_PROMPTS &&
-		!f->turn.chat.template_source.p) {
+	if (f->body.n + f->loaded_bytes < KP_FLOW_OFFLOAD_BYTES &&
+		f->turn.n_prompts <= KP_FLOW_OFFLOAD_PROMPTS && !f->turn.chat.template_source.p) {
 		if (fn(f, f->l->scratch, err) == 0) {
 			return KP_STEP_NEXT;
 		}
@@ -91,6 +91,12 @@ enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err)
 	return kp_flow_work(f, read_body, err);
 }
 
+void kp_flow_prompt_init(struct kp_flow_prompt *p)
+{
+	kp_ids_init(&p->ids, KP_FLOW_MAX_PROMPT_IDS);
+	kp_buf_init(&p->packed, KP_FLOW_MAX_PROMPT_IDS * sizeof(kp_id));
+}
+
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 {
 	f->model = kp_gwloop_model(f->l, f->turn.model, err);
@@ -107,8 +113,7 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 		return KP_STEP_FAIL;
 	}
 	for (size_t i = 0; i < f->n_prompts; i++) {
-		kp_ids_init(&f->prompts[i].ids, KP_FLOW_MAX_PROMPT_IDS);
-		kp_buf_init(&f->prompts[i].packed, KP_FLOW_MAX_PROMPT_IDS * sizeof(kp_id));
+		kp_flow_prompt_init(&f->prompts[i]);
 	}
 	return KP_STEP_NEXT;
 }
@@ -336,6 +341,9 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 		c->prompt = &f->prompts[i / s->n];
 		c->index = (uint32_t)i;
 		kp_choice_init(c);
+	}
+	if (f->encoder_state) {
+		return KP_STEP_NEXT; /* a later round of the same answer */
 	}
 	f->encoder = f->turn.stream ? f->api->streamed : f->api->whole;
 	f->encoder_state = f->encoder->open(&f->turn, n, err);

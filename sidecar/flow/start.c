@@ -3,6 +3,8 @@
    goes wrong ends the turn with one error. */
 #include "sidecar/flow/media.h"
 
+#include "sidecar/flow/output.h"
+
 #include "base/clock.h"
 #include "obs/log.h"
 #include "sidecar/control/control.h"

@@ -29,8 +29,8 @@ ENDS = {"response.completed", "response.incomplete", "response.failed"}
 
 
 class Script(Scripted):
-    def __init__(self, *args):
-        super().__init__(*args)
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
         self.client = openai.OpenAI(base_url=f"{self.gateway.url}/v1", api_key="any", max_retries=0, timeout=60)
 
     def ask(self, **more):

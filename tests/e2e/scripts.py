@@ -15,8 +15,8 @@ TEXT = f"<think>\nTwo calls: stop here?\n</think>\n\nI look.\n{CALLS}"
 
 
 class Scripted:
-    def __init__(self, start, qwen3, qwen3_path, token_file, text, *options):
-        self.ids, self.path = qwen3.encode(text), qwen3_path
+    def __init__(self, start, qwen3, qwen3_path, token_file, text, *options, gateway_options=()):
+        self.ids, self.path, self.oracle = qwen3.encode(text), qwen3_path, qwen3
         script = ("--tokens", token_file(self.ids), "--stop-after", len(self.ids) + 1)
         self.sim = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--log-ids", *script, *options)
-        self.gateway = start(Gateway, manifest(engine("sim", self.sim.port, path=qwen3_path)))
+        self.gateway = start(Gateway, manifest(engine("sim", self.sim.port, path=qwen3_path)), *gateway_options)

@@ -1,0 +1,213 @@
+"""What a gateway keeps of responses: conversations by `previous_response_id`, what is shown of a response, who may see it, and what a gateway that is killed has
+lost: nothing that it acknowledged."""
+
+import functools
+import json
+import random
+import threading
+
+import openai
+import pytest
+from programs import Gateway, engine, manifest
+from responses import PATH, Script, read_events
+from scripts import TEXT
+from wire import Broken, Connection
+from wire import call as ask
+
+NO_THINKING = {"reasoning": {"effort": "none"}}
+HELLO = "Hello there, world."
+
+
+def call(gateway, path, body=None, **more):
+    answer = ask(gateway.port, path, body, **more)
+    return answer.status, answer.json()
+
+
+@pytest.fixture(scope="module", params=["memory", "sqlite"])
+def script(request, start_shared, qwen3, qwen3_path, token_file, tmp_path_factory):
+    """One engine and gateway per text."""
+
+    def make(text):
+        where = "memory" if request.param == "memory" else f"sqlite:{tmp_path_factory.mktemp('history')}/history"
+        return Script(start_shared, qwen3, qwen3_path, token_file, text, gateway_options=("--history", where, "--tenant-header", "X-Tenant"))
+
+    return functools.cache(make)
+
+
+def client(s, tenant="one"):
+    return s.client.with_options(default_headers={"X-Tenant": tenant})
+
+
+def test_rs07_a_conversation_has_its_calls_and_their_results(script):
+    s = script(TEXT)
+    c = client(s)
+    first = c.responses.create(**s.ask())
+    calls = [i for i in first.output if i.type == "function_call"]
+    outputs = [{"type": "function_call_output", "call_id": i.call_id, "output": i.name} for i in calls]
+    second = c.responses.create(**s.ask(input=outputs, previous_response_id=first.id, instructions="Be brief."))
+    assert second.previous_response_id == first.id
+    again = [{"role": "user", "content": s.ask()["input"]}, *(i.model_dump() for i in first.output), *outputs]
+    inline = c.responses.create(**s.ask(input=again, instructions="Be brief."))
+    assert s.sent(second) == s.sent(inline)
+    calls = [{"type": "function_call_output", "call_id": i.call_id, "output": "x"} for i in second.output if i.type == "function_call"]
+    third = c.responses.create(**s.ask(input=[*calls, {"role": "user", "content": "And now?"}], previous_response_id=second.id))
+    prompt = s.oracle.decode(s.sent(third))
+    assert prompt.count("get_weather") == 4 and "And now?" in prompt and "Be brief." not in prompt
+
+
+def test_rs09_calls_without_results(script):
+    s = script(TEXT)
+    c = client(s)
+    first = c.responses.create(**s.ask())
+    second = c.responses.create(**s.ask(input="Never mind.", previous_response_id=first.id))
+    assert s.oracle.decode(s.sent(second)).count("No result: the call was not answered.") == 2
+    with pytest.raises(openai.BadRequestError) as e:
+        c.responses.create(**s.ask(input=[{"type": "function_call_output", "call_id": "nobody", "output": "x"}], previous_response_id=first.id))
+    assert e.value.param == "input[0].call_id" and "`nobody`" in e.value.message
+
+
+def test_rs11_only_a_reference_must_resolve(script):
+    s = script(HELLO)
+    c = client(s)
+    first = c.responses.create(**s.ask(**NO_THINKING))
+    inline = c.responses.create(**s.ask(input=[{"id": "msg_never_seen", "role": "user", "content": "x"}], **NO_THINKING))
+    referred = c.responses.create(
+        **s.ask(input=[{"role": "user", "content": "a"}, {"type": "item_reference", "id": first.output[0].id}, {"role": "user", "content": "b"}], **NO_THINKING)
+    )
+    assert f"user\na\nassistant\n{HELLO}\nuser\nb\n" in s.oracle.decode(s.sent(referred))
+    for who, reference in [(c, "msg_nowhere"), (client(s, "two"), first.output[0].id), (client(s, "two"), inline.output[0].id)]:
+        with pytest.raises(openai.BadRequestError) as e:
+            who.responses.create(**s.ask(input=[{"type": "item_reference", "id": reference}]))
+        assert e.value.param == "input[0].id"
+
+
+def test_a_response_is_shown_and_deleted(script):
+    s = script(HELLO)
+    c = client(s)
+    first = c.responses.create(**s.ask(input="Who?", metadata={"a": "b"}, **NO_THINKING))
+    assert c.responses.retrieve(first.id).model_dump() == first.model_dump()
+    items = c.responses.input_items.list(first.id)
+    assert [(i.type, i.role, i.content[0].type, i.content[0].text) for i in items.data] == [("message", "user", "input_text", "Who?")]
+    second = c.responses.create(**s.ask(input="More.", previous_response_id=first.id, **NO_THINKING))
+    c.responses.delete(first.id)
+    for path in (f"{PATH}/{first.id}", f"{PATH}/{first.id}/input_items", f"{PATH}/nothing"):
+        status, answer = call(s.gateway, path, headers=[("X-Tenant", "one")])
+        assert status == 404 and answer["error"]["message"].startswith("no response")
+    assert c.responses.retrieve(second.id).id == second.id
+    with pytest.raises(openai.NotFoundError) as e:
+        c.responses.create(**s.ask(previous_response_id=second.id))
+    assert first.id in e.value.message and e.value.param == "previous_response_id" and e.value.code == "previous_response_not_found"
+    assert call(s.gateway, f"{PATH}/{second.id}", method="PUT", headers=[("X-Tenant", "one")])[0] == 405
+
+
+def test_input_items_in_pages(script):
+    s = script(HELLO)
+    c = client(s)
+    first = c.responses.create(**s.ask(input=[{"role": "user", "content": f"n{i}"} for i in range(25)], **NO_THINKING))
+    found = list(c.responses.input_items.list(first.id, limit=10, order="asc"))
+    assert [i.content[0].text for i in found] == [f"n{i}" for i in range(25)]
+    assert [i.content[0].text for i in c.responses.input_items.list(first.id)] == [f"n{i}" for i in reversed(range(25))]
+    for query in ("limit=0", "limit=101", "order=up", "after=nobody"):
+        assert call(s.gateway, f"{PATH}/{first.id}/input_items?{query}", headers=[("X-Tenant", "one")])[0] == 400
+
+
+def test_what_is_not_stored_is_not_there(script):
+    s = script(HELLO)
+    c = client(s)
+    first = c.responses.create(**s.ask(store=False, **NO_THINKING))
+    with pytest.raises(openai.NotFoundError):
+        c.responses.retrieve(first.id)
+
+
+def test_two_tenants_share_nothing(script):
+    s = script(HELLO)
+    first = client(s, "one").responses.create(**s.ask(**NO_THINKING))
+    other = client(s, "two")
+    for see in (
+        lambda: other.responses.retrieve(first.id),
+        lambda: other.responses.delete(first.id),
+        lambda: other.responses.input_items.list(first.id),
+        lambda: other.responses.create(**s.ask(previous_response_id=first.id)),
+    ):
+        with pytest.raises(openai.NotFoundError):
+            see()
+    assert client(s, "one").responses.retrieve(first.id).id == first.id
+    status, answer = call(s.gateway, PATH, s.ask())
+    assert status == 400 and "`x-tenant`" in answer["error"]["message"]
+    assert call(s.gateway, f"{PATH}/{first.id}")[0] == 400
+    assert call(s.gateway, PATH, s.ask(), headers=[("X-Tenant", "x" * 257)])[0] == 400
+
+
+def test_a_gateway_that_keeps_nothing_says_so(start, qwen3, qwen3_path, token_file):
+    s = Script(start, qwen3, qwen3_path, token_file, HELLO, gateway_options=("--history", "none"))
+    first = s.whole(**NO_THINKING)
+    assert first.store is False
+    status, answer = call(s.gateway, PATH, s.ask(previous_response_id=first.id))
+    assert status == 400 and answer["error"]["param"] == "previous_response_id"
+    assert call(s.gateway, f"{PATH}/{first.id}")[0] == 404
+
+
+class Talker(threading.Thread):
+    """Conversations, one after the other, with a gateway that may end at any moment. `told`: what was acknowledged, with what it said."""
+
+    def __init__(self, s, port):
+        super().__init__(daemon=True)
+        self.s, self.port, self.told, self.over = s, port, {}, threading.Event()
+        self.start()
+
+    def one(self, previous, i):
+        body = self.s.ask(input=f"turn {i}", stream=i % 2 == 0, **NO_THINKING)
+        if previous:
+            body["previous_response_id"] = previous
+        with Connection(self.port) as c:
+            c.request(PATH, body)
+            status, headers = c.head()
+            text = b"".join(c.pieces(headers)).decode()
+        assert status == 200, text
+        response = read_events(text)[-1]["response"] if body["stream"] else json.loads(text)
+        if response["status"] == "completed":
+            self.told[response["id"]] = response
+        return response["id"]
+
+    def run(self):
+        i, previous = 0, None
+        while not self.over.is_set():
+            try:
+                previous, i = self.one(previous if i % 4 else None, i), i + 1
+            except (OSError, Broken):
+                return  # it was killed
+
+
+def killed_and_asked(start, s, where, seconds):
+    """A gateway on that history is killed while four clients talk to it; a new one must know all that they were told."""
+    gateway = start(Gateway, s.manifest, "--history", where)
+    talkers = [Talker(s, gateway.port) for _ in range(4)]
+    threading.Event().wait(seconds)
+    gateway.kill()
+    for t in talkers:
+        t.over.set()
+        t.join()
+    told = {k: v for t in talkers for k, v in t.told.items()}
+    again = start(Gateway, s.manifest, "--history", where)
+    for key, response in told.items():
+        status, answer = call(again, f"{PATH}/{key}")
+        assert status == 200 and answer == response, (key, answer)
+    again.stop()
+    return len(told)
+
+
+def kill_often(start, qwen3, qwen3_path, token_file, tmp_path, times):
+    s = Script(start, qwen3, qwen3_path, token_file, HELLO)
+    s.manifest = manifest(engine("sim", s.sim.port, path=qwen3_path))
+    rng = random.Random(9)
+    return sum(killed_and_asked(start, s, f"sqlite:{tmp_path}/history", rng.uniform(0.05, 0.5)) for _ in range(times))
+
+
+def test_a_gateway_that_is_killed_loses_nothing_it_acknowledged(start, qwen3, qwen3_path, token_file, tmp_path):
+    assert kill_often(start, qwen3, qwen3_path, token_file, tmp_path, 3) > 0
+
+
+@pytest.mark.slow
+def test_gateways_killed_at_200_moments(start, qwen3, qwen3_path, token_file, tmp_path):
+    told = kill_often(start, qwen3, qwen3_path, token_file, tmp_path, 200)
+    print(f"{told} acknowledged responses, none lost")
