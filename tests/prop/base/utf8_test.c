@@ -208,6 +208,28 @@ static void four_bytes_and_more_at_the_edges(void **state)
 	}
 }
 
+/* The same four bytes within a text of three-byte characters, at each place of a step. */
+static void edges_within_a_long_text(void **state)
+{
+	(void)state;
+	enum { E = KP_LEN(edges), SIZE = 200 };
+	unsigned char text[SIZE];
+	for (uint32_t i = 0; i < (uint32_t)E * E * E * E; i++) {
+		const unsigned char p[4] = { edges[i / E / E / E], edges[i / E / E % E],
+			edges[i / E % E], edges[i % E] };
+		size_t at = 3 * (20 + i % 23), want = at;
+		for (size_t k = 0; k < SIZE; k++) {
+			text[k] = (unsigned char)"\xe4\xb8\xad"[k % 3];
+		}
+		memset(text + at, 'a', SIZE - at);
+		memcpy(text + at, p, 4);
+		for (size_t k; want < SIZE && (k = length_at(text + want, SIZE - want)) != 0;) {
+			want += k;
+		}
+		assert_int_equal(kp_utf8_valid_prefix(kp_str_n(text, SIZE)), want);
+	}
+}
+
 /* Long ones: the 32-byte steps, and where valid text ends. */
 static void long_random_text(void **state)
 {
@@ -316,6 +338,7 @@ int main(void)
 		cmocka_unit_test(every_code_point),
 		cmocka_unit_test(every_string_of_up_to_three_bytes),
 		cmocka_unit_test(four_bytes_and_more_at_the_edges),
+		cmocka_unit_test(edges_within_a_long_text),
 		cmocka_unit_test(long_random_text),
 		cmocka_unit_test(lossy_copies_are_python_s),
 		cmocka_unit_test(cut_streams_decode_alike),
