@@ -39,16 +39,14 @@ static const uint8_t hex_digit[256] = { ['0'] = 1,
 	['E'] = 15,
 	['F'] = 16 };
 
-static uint32_t hex4(const char *p, const char *end)
+/* Above 0xffff: not four digits. */
+static inline uint32_t hex4(const char *p)
 {
 	uint32_t v = 0;
-	bool ok = end - p >= 4;
-	for (int i = 0; ok && i < 4; i++) {
-		uint32_t d = hex_digit[(unsigned char)p[i]];
-		ok = d != 0;
-		v = v << 4 | (d - 1);
+	for (int i = 0; i < 4; i++) { /* no digit: all bits from here up */
+		v |= (uint32_t)(hex_digit[(unsigned char)p[i]] - 1) << (12 - 4 * i);
 	}
-	return ok ? v : UINT32_MAX;
+	return v;
 }
 
 const char *kp_json_escape(
@@ -67,14 +65,14 @@ const char *kp_json_escape(
 	if (c != 'u') {
 		return NULL;
 	}
-	uint32_t cp = hex4(p + 1, end);
-	if (cp == UINT32_MAX) {
+	uint32_t cp = end - p >= 5 ? hex4(p + 1) : UINT32_MAX;
+	if (cp > 0xffff) {
 		return NULL;
 	}
 	p += 5;
 	if (cp >= 0xd800 && cp <= 0xdfff) {
 		uint32_t low =
-			end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : UINT32_MAX;
+			end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2) : UINT32_MAX;
 		if (cp >= 0xdc00 || low < 0xdc00 || low > 0xdfff) {
 			*why = "lone surrogate escape";
 			return NULL;
@@ -239,20 +237,54 @@ static bool is_wide(void)
 
 #endif
 
-/* Escapes that stand one behind the other, as text of other scripts has them. */
+/* The escape of one unit that is a character at p, written to *at; the place behind it, or p where it is no such escape. */
+static inline const char *one_unit(const char *p, const char *end, char **at)
+{
+	if (end - p < 6 || p[1] != 'u') {
+		return p;
+	}
+	uint32_t cp = hex4(p + 2), last = 0x80 | (cp & 0x3f), two = (0xc0 | cp >> 6) | last << 8,
+		 three = (0xe0 | cp >> 12) | (0x80 | (cp >> 6 & 0x3f)) << 8 | last << 16;
+	if (cp < 0x80 || cp > 0xffff || (cp & 0xf800) == 0xd800) {
+		return p;
+	}
+	uint32_t bytes = cp < 0x800 ? two : three;
+	const char out[4] = { (char)bytes, (char)(bytes >> 8), (char)(bytes >> 16) };
+	memcpy(*at, out, sizeof(out));
+	*at += cp < 0x800 ? 2 : 3;
+	return p + 6;
+}
+
+/* Text of other scripts, most of it escapes, up to a few bytes that are none. */
 static enum kp_json_unescaped escapes(struct kp_json_unescape *u)
 {
-	while (u->p < u->end && *u->p == '\\') {
+	enum { FEW = 8 };
+	for (int plain = 0; u->p < u->end && plain < FEW;) {
+		unsigned char c = (unsigned char)*u->p;
 		size_t n;
 		if (u->limit - u->at < STEP_ROOM) {
 			return KP_JSON_NO_ROOM;
 		}
-		const char *next = kp_json_escape(u->p + 1, u->end, u->at, &n, &u->why);
-		if (!next) {
-			return KP_JSON_WRONG;
+		if (c != '\\') {
+			if (kp_json_is_special(c)) {
+				break;
+			}
+			u->non_ascii |= c >= 0x80;
+			*u->at++ = (char)c;
+			u->p++;
+			plain++;
+			continue;
+		}
+		const char *next = one_unit(u->p, u->end, &u->at);
+		if (next == u->p) {
+			next = kp_json_escape(u->p + 1, u->end, u->at, &n, &u->why);
+			if (!next) {
+				return KP_JSON_WRONG;
+			}
+			u->at += n;
 		}
 		u->p = next;
-		u->at += n;
+		plain = 0;
 	}
 	return KP_JSON_AT_QUOTE;
 }
