@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 static const char *const listen_on[] = { "loopback", "all", NULL };
+static const char *const media_shm[] = { "auto", "off", NULL };
 static const char *const request_templates[] = { "refuse", "trust", NULL };
 const char *const kp_reasoning_field_names[] = { "reasoning_content", "reasoning", NULL };
 
@@ -107,6 +108,9 @@ static const struct kp_cmdline_option options[] = {
 		KP_OPTION_STRINGS, AT(media_allow), 0, KP_STRINGS_MAX, NULL },
 	{ "--media-timeout", "SECONDS", "longest time to fetch an image (default 20)",
 		KP_OPTION_SECONDS, AT(media_timeout_ns), 1, 600, NULL },
+	{ "--media-shm", "WHEN",
+		"images go to engines through /dev/shm: auto (default): where they say that they have the same; off",
+		KP_OPTION_CHOICE, AT(media_shm), 0, 0, media_shm },
 	{ "--media-workers", "N",
 		"threads that decode and process images, niced (default: half as many as --loops)",
 		KP_OPTION_U32, AT(media_workers), 1, 64, NULL },

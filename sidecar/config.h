@@ -9,6 +9,7 @@
 enum { KP_MAX_LISTEN = 16 };
 
 enum kp_listen_on { KP_LISTEN_ON_LOOPBACK = 0, KP_LISTEN_ON_ALL };
+enum kp_media_shm { KP_MEDIA_SHM_AUTO = 0, KP_MEDIA_SHM_OFF };
 enum kp_request_templates { KP_REQUEST_TEMPLATES_REFUSE = 0, KP_REQUEST_TEMPLATES_TRUST };
 
 enum kp_reasoning_field { KP_REASONING_CONTENT = 0, KP_REASONING };
@@ -49,6 +50,7 @@ struct kp_config {
 	uint32_t max_image_pixels;   /* of all images of a request together */
 	uint64_t media_memory;       /* bytes of the images of all requests together */
 	uint32_t media_memory_mib, media_workers;
+	enum kp_media_shm media_shm; /* AUTO: for engines that have the same /dev/shm */
 	struct kp_strings media_hosts, media_allow; /* of URLs; no hosts: none is fetched */
 	int64_t media_timeout_ns;                   /* of one URL */
 	uint32_t max_requests;                      /* in flight, all loops; beyond: 429 */

@@ -227,6 +227,23 @@ static int set_media_policy(struct kp_gateway *g, struct kp_err *err)
 	return 0;
 }
 
+/* Without it images go the other way. */
+static void open_shm(struct kp_gateway *g)
+{
+	struct kp_err err;
+	if (g->config.media_shm == KP_MEDIA_SHM_OFF) {
+		return;
+	}
+	size_t n = kp_shm_reap();
+	if (n) {
+		kp_log(KP_LOG_INFO, "took away what a gateway left in /dev/shm",
+			kp_f_int("files", (int64_t)n));
+	}
+	if (kp_shm_owner_open(&g->media_shm, &err)) {
+		kp_log(KP_LOG_INFO, "no /dev/shm for images", kp_f_err(&err));
+	}
+}
+
 static int start_parts(struct kp_gateway *g, struct kp_err *err)
 {
 	const struct kp_tls_opts tls = { .cert_file = g->config.tls_cert,
@@ -243,6 +260,7 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 			     ? kp_prompt_cache_create(g->config.prompt_cache_bytes)
 			     : NULL;
 	g->workers = kp_workers_create(g->config.workers, MAX_QUEUED_JOBS);
+	open_shm(g);
 	g->media_workers = kp_workers_create(g->config.media_workers, MAX_QUEUED_JOBS);
 	g->loops = kp_xcalloc(g->config.loops, sizeof(*g->loops));
 	for (unsigned i = 0; i < g->config.loops; i++) {
@@ -273,6 +291,7 @@ int kp_gateway_start(const struct kp_config *config, struct kp_gateway **ret, st
 {
 	struct kp_gateway *g = kp_new(struct kp_gateway);
 	g->config = *config;
+	g->media_shm.lock = -1;
 	g->metrics = kp_metrics_create();
 	if (start_parts(g, err)) {
 		kp_gateway_destroy(g);
@@ -303,6 +322,7 @@ void kp_gateway_destroy(struct kp_gateway *g)
 	kp_bootstrap_stop(g->bootstrap);
 	kp_tls_unref(g->tls);
 	kp_peer_tls_unref(&g->peer_tls);
+	kp_shm_owner_close(&g->media_shm);
 	kp_metrics_destroy(g->metrics);
 	kp_mem_free(g);
 }

@@ -8,6 +8,7 @@
 #ifndef SIDECAR_GATEWAY_H
 #define SIDECAR_GATEWAY_H
 
+#include "base/shm.h"
 #include "base/workers.h"
 #include "fetch/policy.h"
 #include "net/loop.h"
@@ -44,6 +45,9 @@ struct kp_gateway {
 	struct kp_fetch_policy media_policy; /* whom images' URLs may lead to */
 	kp_str media_hosts[KP_STRINGS_MAX];  /* its parts */
 	struct kp_cidr media_allow[KP_STRINGS_MAX];
+	struct kp_shm_owner media_shm; /* of names in /dev/shm; lock -1: it is not used */
+	atomic_uint media_names;       /* given so far */
+	atomic_llong media_reaped_ns;  /* when what dead gateways left was looked for */
 	atomic_llong media_bytes; /* that images of all requests hold */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining, closed; /* closed: nothing is accepted any more */

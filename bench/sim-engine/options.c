@@ -32,7 +32,7 @@ enum opt {
 	OPT_LOG,
 	OPT_LOG_IDS,
 	OPT_MAX_STREAMS,
-	OPT_NO_SHM,
+	OPT_SHM,
 	OPT_ITEM_LIMITS,
 	OPT_PROTOCOL,
 };
@@ -70,7 +70,7 @@ static const struct kp_option table[] = {
 		"faults, itl-ms=MS and ttft-ms=MS, one a line; read again when it changes" },
 	{ "log", OPT_LOG, "FILE", "append a JSON line for each start, end, cancellation, abort" },
 	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids" },
-	{ "no-shm", OPT_NO_SHM, NULL, "do not say which /dev/shm it has" },
+	{ "shm", OPT_SHM, "TEXT", "shm_namespace_id, \"\" for none (that of its /dev/shm)" },
 	{ "item-limits", OPT_ITEM_LIMITS, "TEXT", "mm_item_limits, e.g. image=2 (none)" },
 	{ "max-streams", OPT_MAX_STREAMS, "N",
 		"MAX_CONCURRENT_STREAMS of a connection (no limit)" },
@@ -228,8 +228,8 @@ static int apply(void *ctx, const struct kp_option *opt, const char *z, struct k
 		return 0;
 	case OPT_PROTOCOL:
 		return read_protocol(kp_str_c(z), &o->protocols, err);
-	case OPT_NO_SHM:
-		o->no_shm = true;
+	case OPT_SHM:
+		o->shm = z;
 		return 0;
 	case OPT_ITEM_LIMITS:
 		o->item_limits = z;

@@ -88,7 +88,8 @@ struct kp_sim_opts {
 	const char *tokenizer_files[16];
 	size_t n_tokenizer_files;
 	const char *log;
-	bool log_ids, no_shm;
+	bool log_ids;
+	const char *shm;         /* what it says of its /dev/shm; NULL: the truth */
 	const char *item_limits; /* of a prompt's images, as vLLM says it */
 	struct kp_sim_control control;
 };

@@ -184,7 +184,7 @@ static void server_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_
 	m.max_num_seqs = KP_SIM_MAX_RUNNING;
 	char shm[80];
 	kp_sim_shm_namespace(shm);
-	m.shm_namespace_id = s->opts->no_shm ? text("") : shm;
+	m.shm_namespace_id = s->opts->shm ? text(s->opts->shm) : shm;
 	m.mm_item_limits = text(s->opts->item_limits);
 	kp_sim_answer(s, call, metadata, &m.base);
 }

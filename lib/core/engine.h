@@ -68,6 +68,7 @@ struct kp_engine_request {
 	kp_str text; /* the prompt as text, for engines that log it; may be empty */
 	/* NULL: no images. Not copied: it stays until the first delta, `end` or cancel. */
 	const struct kp_media_tensors *media;
+	kp_str media_shm; /* the pixels lie in /dev/shm under this name; empty: they are sent */
 	uint64_t text_fingerprint; /* of what made the ids (kp_text_stack), 0 not known */
 	int64_t deadline_ns;       /* absolute monotonic, 0 none */
 	bool stream;

@@ -71,16 +71,31 @@ static void add_begin(struct kp_buf *b, uint32_t number, size_t n)
 	kp_wire_add_varint(b, n);
 }
 
+/* ShmHandle: name, bytes, whose it is. */
+static void add_shm(struct kp_buf *b, uint32_t number, kp_str name, size_t n)
+{
+	size_t at = kp_wire_begin(b, number);
+	kp_wire_add_str(b, 1, name);
+	kp_wire_add_u64(b, 3, n);
+	kp_wire_add_str(b, 4, KP_S("kelpie"));
+	kp_wire_end(b, at);
+}
+
 void kp_request_media(
-	struct kp_buf *b, const struct kp_request_media_fields *f, const struct kp_media_tensors *m)
+	struct kp_buf *b, const struct kp_request_media_fields *f, const struct kp_engine_request *r)
 {
 	KP_AUTO(buf) struct kp_buf inputs, tensor;
-	size_t n = m->pixels.bytes.n;
+	const struct kp_media_tensors *m = r->media;
+	size_t n = kp_request_tail(r).n;
 	kp_buf_init(&inputs, 1 << 20);
 	kp_buf_init(&tensor, 1 << 10);
 	add_inputs(&inputs, f, m);
 	add_tensor_head(&tensor, &m->pixels);
-	add_begin(&tensor, 1, n);
+	if (r->media_shm.n) {
+		add_shm(&tensor, f->shm, r->media_shm, m->pixels.bytes.n);
+	} else {
+		add_begin(&tensor, 1, n);
+	}
 	add_begin(&inputs, f->pixels, tensor.n + n);
 	kp_buf_add(&inputs, kp_buf_str(&tensor));
 	b->failed |= inputs.failed || tensor.failed;

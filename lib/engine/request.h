@@ -25,7 +25,7 @@ static inline void kp_request_input(
 /* What follows the encoded request on the wire without being copied: the pixels. */
 static inline kp_str kp_request_tail(const struct kp_engine_request *r)
 {
-	return r->media ? r->media->pixels.bytes : KP_STR_NULL;
+	return r->media && !r->media_shm.n ? r->media->pixels.bytes : KP_STR_NULL;
 }
 
 /* Numbers of the protocols' fields that say the same; 0: it has none. */
@@ -33,11 +33,12 @@ struct kp_request_media_fields {
 	uint32_t of_request; /* MultimodalInputs */
 	uint32_t pixels, tensors, token, spans;
 	uint32_t hashes, batched, flat, on_cpu, modality;
+	uint32_t shm;     /* of a TensorData */
 	bool has_patches; /* rows of each image, that flat keys need */
 };
 /* The last field of a request: kp_request_tail is its end. */
 void kp_request_media(struct kp_buf *b, const struct kp_request_media_fields *f,
-	const struct kp_media_tensors *m);
+	const struct kp_engine_request *r);
 
 /* Fields whose zero is not written, as proto3 writes them. */
 static inline void kp_request_float(struct kp_buf *b, uint32_t number, double v)

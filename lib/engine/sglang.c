@@ -153,7 +153,7 @@ static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp
 	/* Not streamed, the choices of a prompt cannot be told apart: all say index 0. */
 	kp_request_u64(b, 17, r->stream || s->n > 1);
 	if (r->media) {
-		kp_request_media(b, &media_fields, r->media);
+		kp_request_media(b, &media_fields, r);
 	}
 	return kp_buf_finish(b, "generate request", err);
 }

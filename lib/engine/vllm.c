@@ -112,6 +112,7 @@ static const struct kp_request_media_fields media_fields = { .of_request = 7,
 	.batched = 7,
 	.flat = 8,
 	.on_cpu = 9,
+	.shm = 4,
 	.has_patches = true };
 
 static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err)
@@ -123,7 +124,7 @@ static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp
 	kp_wire_end(b, at);
 	kp_request_u64(b, 5, r->stream);
 	if (r->media) {
-		kp_request_media(b, &media_fields, r->media);
+		kp_request_media(b, &media_fields, r);
 	}
 	return kp_buf_finish(b, "generate request", err);
 }

@@ -165,7 +165,7 @@ static void destroy(struct kp_flow *f)
 	kp_list_del(&f->link);
 	f->l->n_flows--;
 	drop_generation(f);
-	kp_flow_media_release(f->media);
+	kp_flow_media_release(f->media, f->l);
 	if (f->encoder_state) {
 		f->encoder->close(f->encoder_state);
 	}
@@ -196,6 +196,7 @@ void kp_choice_stop(struct kp_choice *c)
 		struct kp_engine_call *call = kp_steal(c->call);
 		struct kp_lane *lane = kp_steal(c->lane);
 		lane->engine->ops->cancel(call);
+		kp_flow_media_unname(c);
 		atomic_fetch_sub_explicit(&lane->endpoint->in_flight, 1, memory_order_relaxed);
 		kp_lane_release(c->flow->l, lane);
 	}

@@ -76,6 +76,8 @@ struct kp_choice {
 	struct kp_engine_call *call; /* NULL: not running */
 	struct kp_endpoint
 		*failed; /* the last one that did not take it, or NULL; compared, never followed */
+	char shm_name[40]; /* of its call's pixels in /dev/shm, ""; with no_shm they failed there */
+	bool no_shm;
 	unsigned attempts; /* started on an engine, or on the way to one */
 	unsigned refused;  /* turned away by gateways before their engine saw it */
 	int64_t heard_ns;  /* when the engine last sent something, or was asked */

@@ -54,7 +54,7 @@ static void drop_file(struct kp_flow_media *m, struct kp_flow_image *i)
 	i->n_held = 0;
 }
 
-void kp_flow_media_release(struct kp_flow_media *m)
+void kp_flow_media_release(struct kp_flow_media *m, struct kp_gwloop *l)
 {
 	if (!m) {
 		return;
@@ -62,7 +62,7 @@ void kp_flow_media_release(struct kp_flow_media *m)
 	for (size_t i = 0; i < m->n; i++) {
 		drop_file(m, &m->images[i]);
 	}
-	kp_free(&m->pixels);
+	kp_flow_media_free(m, l);
 	let_go(m, m->held);
 	m->tensors = (struct kp_media_tensors){ 0 };
 }
@@ -328,8 +328,9 @@ static void describe(struct kp_flow *f, size_t n_floats)
 	}
 }
 
-static int take_memory(struct kp_flow_media *m, size_t *n_floats, struct kp_err *err)
+static int take_memory(struct kp_flow *f, size_t *n_floats, struct kp_err *err)
 {
+	struct kp_flow_media *m = f->media;
 	size_t bytes;
 	*n_floats = 0;
 	for (size_t k = 0; k < m->n; k++) {
@@ -338,10 +339,7 @@ static int take_memory(struct kp_flow_media *m, size_t *n_floats, struct kp_err 
 	if (!kp_size_mul(*n_floats, sizeof(float), &bytes) || kp_flow_media_hold(m, bytes, err)) {
 		return -1;
 	}
-	m->pixels = kp_try_malloc(bytes);
-	return m->pixels ? 0
-			 : kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-				   "out of memory for %zu bytes of images", bytes);
+	return kp_flow_media_alloc(f, bytes, err);
 }
 
 /* Besides files and floats: a decoded picture, and the same again turned or resized. */
@@ -379,7 +377,7 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 	size_t n_floats, at = 0;
 	(void)scratch;
 	setpriority(PRIO_PROCESS, 0, NICE);
-	if (take_memory(m, &n_floats, err)) {
+	if (take_memory(f, &n_floats, err)) {
 		return -1;
 	}
 	for (size_t k = 0; k < m->n; k++) {

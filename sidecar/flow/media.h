@@ -27,6 +27,8 @@ struct kp_flow_media {
 	kp_str *hashes;
 	size_t n_fetching;
 	size_t held;                     /* bytes, of the gateway's media_bytes */
+	struct kp_shm shm;               /* in the one or the other: */
+	float *heap;
 	float *pixels;                   /* of all images; NULL before `pixels` */
 	int64_t *numbers;                /* grid and patches */
 	struct kp_media_tensors tensors; /* n 0 before `pixels` */
@@ -48,6 +50,21 @@ enum kp_step kp_flow_media_fetch(struct kp_flow *f, struct kp_err *err);
 /* The request is over: nothing is fetched any more. No media is fine. */
 void kp_flow_media_stop(struct kp_flow *f);
 /* Gives back what is not needed once every engine has its tensors. Again is fine, NULL too. */
-void kp_flow_media_release(struct kp_flow_media *m);
+void kp_flow_media_release(struct kp_flow_media *m, struct kp_gwloop *l);
+
+/* --- media_shm.c --- */
+
+/* On a worker: memory for all pixels, where an engine can have it by name if one of them says so. */
+int kp_flow_media_alloc(struct kp_flow *f, size_t bytes, struct kp_err *err) KP_MUST_USE;
+/* That memory; much of it is freed by a worker, since it takes milliseconds. */
+void kp_flow_media_free(struct kp_flow_media *m, struct kp_gwloop *l);
+/* A name for the pixels, for the call of a choice that is about to start at e; empty: they are sent. */
+kp_str kp_flow_media_name(struct kp_choice *c, const struct kp_endpoint *e);
+/* The call is over: the name goes, if the engine has not taken it. */
+void kp_flow_media_unname(struct kp_choice *c);
+/* The call failed before it gave anything, maybe because of the name: it is worth to start it there once more, without. */
+bool kp_flow_media_failed(struct kp_choice *c, const struct kp_err *err);
+/* It gave something. */
+void kp_flow_media_arrived(struct kp_choice *c);
 
 #endif

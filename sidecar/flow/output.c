@@ -83,7 +83,7 @@ static void release_media(struct kp_flow *f)
 		is_needed = !f->choices[i].is_open;
 	}
 	if (f->media && !is_needed) {
-		kp_flow_media_release(f->media);
+		kp_flow_media_release(f->media, f->l);
 	}
 }
 
@@ -95,6 +95,7 @@ static bool open_choice(struct kp_choice *c)
 		return false;
 	}
 	c->is_open = true;
+	kp_flow_media_arrived(c);
 	release_media(c->flow);
 	struct kp_event ev = { .kind = KP_EV_ROLE, .choice = c->index };
 	ev.prompt.usage = (struct kp_usage){ .prompt_tokens = (uint32_t)p->ids.n,

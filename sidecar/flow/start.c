@@ -100,9 +100,19 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	c->call = NULL;
 	c->refused += refused;
 	atomic_fetch_sub_explicit(&e->in_flight, 1, memory_order_relaxed);
-	learn(f, e, &err, refused);
+	bool is_again = kp_flow_media_failed(c, &err);
+	kp_flow_media_unname(c);
+	if (!is_again) {
+		learn(f, e, &err, refused);
+	}
 	kp_explain_end(&c->trace, f->turn.arena, &err, kp_loop_now(f->l->loop));
 	kp_lane_release(f->l, lane); /* e lives: the flow's snapshot has it */
+	if (is_again && !f->is_over) {
+		c->prompt->endpoint = e;
+		if (kp_choice_start(c, &err) == 0) {
+			return;
+		}
+	}
 	settle(c, e, &err, retryable);
 }
 
@@ -182,6 +192,7 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 		.sampling = &sampling,
 		.text_fingerprint = f->revision->text->fingerprint,
 		.media = kp_flow_media_tensors(f),
+		.media_shm = kp_flow_media_name(c, e),
 		.deadline_ns = f->turn.deadline_ns,
 		.stream = true };
 	c->attempts++;

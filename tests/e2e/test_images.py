@@ -2,6 +2,10 @@
 conversation. The sim engine logs digests of the tensors; exactness of pixels by image is the matter of tests/oracle/image."""
 
 import json
+import os
+import pathlib
+import shutil
+import signal
 import struct
 import zlib
 
@@ -259,3 +263,74 @@ def test_a_client_that_leaves_leaves_nothing(gateway, sim):
         with wire.Connection(gateway.port) as c:
             c.request(CHAT, body)
     wait_until(lambda: gateway.metric("kelpie_media_bytes") == gateway.metric("kelpie_requests_in_flight") == 0, "everything given back")
+
+
+# --- /dev/shm ---
+
+
+def ours():
+    """The names of gateways in /dev/shm that stand for pixels."""
+    return [n for n in os.listdir("/dev/shm") if n.startswith("kelpie-") and not n.endswith(".lock")]
+
+
+def namespace():
+    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{os.stat('/dev/shm').st_dev}"
+
+
+def by(sim, answer):
+    return {t["by"] for e in sim.events("media", answer["id"]) for n, t in e["tensors"].items() if n == "pixel_values"}
+
+
+def test_pixels_go_through_shared_memory_where_both_sides_have_it(gateway, sim, start, models):
+    """As a name for each choice, to vLLM; sent, where either side says no, to SGLang, and when they are few."""
+    messages, images = vision.conversation(vision.rng(8), [(300, 200)])
+    for model, want in (("qwen25-vllm", "shm"), ("qwen25-sglang", "inline")):
+        status, answer = ask(gateway, model, messages, n=2, temperature=1)
+        assert status == 200 and by(sim, answer) == {want}
+    for options, more in (((), ("--media-shm", "off")), (("--shm", ""), ()), (("--shm", "elsewhere:1"), ())):
+        other = start(Sim, "--vocab", VOCAB, *options)
+        status, answer = ask(start(Gateway, manifest(engine("e", other.port, path=models["qwen25"].folder)), *more), "m", messages)
+        assert status == 200 and by(other, answer) == {"inline"}
+    wait_until(lambda: not ours(), "no names left")
+
+
+def test_an_engine_that_cannot_read_there_is_sent_them(start, models):
+    """It says that it has our /dev/shm and has another: the request is served all the same, and the next ones at once."""
+    if os.geteuid() or not shutil.which("unshare"):
+        pytest.skip("needs root, for a /dev/shm of its own")
+    wrapper = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh")
+    sim = start(Sim, "--vocab", VOCAB, "--shm", namespace(), wrapper=wrapper)
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=models["qwen25"].folder)))
+    messages, images = vision.conversation(vision.rng(9), [(300, 200)])
+    for starts in (2, 1):
+        status, answer = ask(gateway, "m", messages)
+        assert status == 200 and by(sim, answer) == {"inline"}
+        assert len(sim.events("start", answer["id"])) == starts
+    assert len(gateway.lines("an engine cannot read what is left for it in /dev/shm: images are sent")) == 1
+    assert not ours()
+
+
+@pytest.mark.parametrize("victim", ["engine", "gateway"])
+def test_nothing_is_left_when_either_side_is_killed(start, models, victim):
+    """kill -9 between the name and its reader."""
+    sim = start(Sim, "--vocab", VOCAB)
+    text_ = manifest(engine("e", sim.port, path=models["qwen25"].folder))
+    gateway = start(Gateway, text_)
+    messages, _ = vision.conversation(vision.rng(10), [(300, 200)])
+    os.kill(sim.pid, signal.SIGSTOP)
+    connections = [wire.Connection(gateway.port) for _ in range(4)]
+    for c in connections:
+        c.request(CHAT, {"model": "m", "messages": messages, "max_tokens": 2})
+    wait_until(lambda: len(ours()) == 4, "names for the engine")
+    if victim == "engine":
+        sim.kill()
+        assert {c.answer().status for c in connections} == {503}
+    else:
+        gateway.kill()
+        assert len(ours()) == 4
+        sim.kill()
+        start(Gateway, text_, ready=False)
+    wait_until(lambda: not ours(), "nothing left")
+    for c in connections:
+        c.close()
