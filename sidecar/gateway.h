@@ -48,7 +48,7 @@ struct kp_gateway {
 	struct kp_shm_owner media_shm; /* of names in /dev/shm; lock -1: it is not used */
 	atomic_uint media_names;       /* given so far */
 	atomic_llong media_reaped_ns;  /* when what dead gateways left was looked for */
-	atomic_llong media_bytes; /* that images of all requests hold */
+	atomic_llong media_bytes;      /* that images of all requests hold */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining, closed; /* closed: nothing is accepted any more */
 	atomic_llong drain_ns;        /* when it began to (monotonic) */

@@ -81,8 +81,8 @@ static void add_shm(struct kp_buf *b, uint32_t number, kp_str name, size_t n)
 	kp_wire_end(b, at);
 }
 
-void kp_request_media(
-	struct kp_buf *b, const struct kp_request_media_fields *f, const struct kp_engine_request *r)
+void kp_request_media(struct kp_buf *b, const struct kp_request_media_fields *f,
+	const struct kp_engine_request *r)
 {
 	KP_AUTO(buf) struct kp_buf inputs, tensor;
 	const struct kp_media_tensors *m = r->media;

@@ -41,7 +41,7 @@ struct kp_endpoint {
 		suspected;    /* a call failed as if it were gone; the control thread will ask it */
 	atomic_int in_flight; /* generations running there through this gateway */
 	atomic_int penalty;   /* load that least_load adds for recent failures */
-	atomic_bool no_shm; /* it cannot read what we leave in /dev/shm, whatever it says */
+	atomic_bool no_shm;   /* it cannot read what we leave in /dev/shm, whatever it says */
 	atomic_uint vocab_size;                    /* as the engine said, 0: not known */
 	atomic_uint running, waiting, kv_permille; /* our own: as it last said */
 	/* What its owner last said that others run there, and when (monotonic; 0: never). */

@@ -32,6 +32,7 @@ struct kp_flow;
 struct kp_flow_media;
 struct kp_output_check;
 struct kp_output_schemas;
+typedef int kp_flow_job(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err);
 
 /* A stage answers next, wait (kp_flow_resume comes later) or fail. */
 enum kp_step { KP_STEP_NEXT = 0, KP_STEP_WAIT, KP_STEP_FAIL };
@@ -118,7 +119,7 @@ struct kp_flow {
 	const struct kp_stage *stages; /* the API's, or its ending */
 	size_t stage;
 	struct kp_job job; /* while is_waiting */
-	int (*job_fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err);
+	kp_flow_job *job_fn;
 	bool job_needs_scratch;
 	struct kp_err job_err;
 	struct kp_timer timer; /* keep-alive comments and the deadline */
@@ -175,13 +176,10 @@ enum kp_step kp_stage_pixels(struct kp_flow *f, struct kp_err *err); /* images: 
 enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);  /* pick, start */
 /* Runs fn here, or on a worker when the request is long enough to hold the loop. fn touches only
    the flow's own memory and what is immutable. */
-enum kp_step kp_flow_work(struct kp_flow *f,
-	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
-	struct kp_err *err);
+enum kp_step kp_flow_work(struct kp_flow *f, kp_flow_job *fn, struct kp_err *err);
 /* The same, always on one of these workers; no scratch. */
-enum kp_step kp_flow_submit(struct kp_flow *f, struct kp_workers *workers,
-	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
-	struct kp_err *err);
+enum kp_step kp_flow_submit(
+	struct kp_flow *f, struct kp_workers *workers, kp_flow_job *fn, struct kp_err *err);
 /* From a stage of the ending, which then answers NEXT: the turn goes on at that stage of the API's with another generation. What the last one had is
    gone, but for the encoder's state and what was counted. */
 void kp_flow_round(struct kp_flow *f, const char *stage);

@@ -26,8 +26,8 @@ struct kp_flow_media {
 	struct kp_media_span *spans; /* lengths after `media`, offsets after `prompt` */
 	kp_str *hashes;
 	size_t n_fetching;
-	size_t held;                     /* bytes, of the gateway's media_bytes */
-	struct kp_shm shm;               /* in the one or the other: */
+	size_t held;       /* bytes, of the gateway's media_bytes */
+	struct kp_shm shm; /* in the one or the other: */
 	float *heap;
 	float *pixels;                   /* of all images; NULL before `pixels` */
 	int64_t *numbers;                /* grid and patches */

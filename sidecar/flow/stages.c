@@ -38,9 +38,8 @@ static void work_done(struct kp_msg *msg)
 	kp_flow_resume(f, f->job_err.code == KP_OK ? NULL : &f->job_err);
 }
 
-static enum kp_step submit(struct kp_flow *f, struct kp_workers *workers,
-	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
-	struct kp_err *err)
+static enum kp_step submit(
+	struct kp_flow *f, struct kp_workers *workers, kp_flow_job *fn, struct kp_err *err)
 {
 	f->job_fn = fn;
 	f->job = (struct kp_job){
@@ -55,9 +54,7 @@ static enum kp_step submit(struct kp_flow *f, struct kp_workers *workers,
 	return KP_STEP_WAIT;
 }
 
-enum kp_step kp_flow_work(struct kp_flow *f,
-	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
-	struct kp_err *err)
+enum kp_step kp_flow_work(struct kp_flow *f, kp_flow_job *fn, struct kp_err *err)
 {
 	/* Compiling and probing a template of the request's own takes milliseconds. */
 	if (f->body.n + f->loaded_bytes < KP_FLOW_OFFLOAD_BYTES &&
@@ -72,9 +69,8 @@ enum kp_step kp_flow_work(struct kp_flow *f,
 	return submit(f, f->l->gateway->workers, fn, err);
 }
 
-enum kp_step kp_flow_submit(struct kp_flow *f, struct kp_workers *workers,
-	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
-	struct kp_err *err)
+enum kp_step kp_flow_submit(
+	struct kp_flow *f, struct kp_workers *workers, kp_flow_job *fn, struct kp_err *err)
 {
 	f->job_needs_scratch = false;
 	return submit(f, workers, fn, err);
