@@ -9,6 +9,7 @@ import subprocess
 import pytest
 import rig
 import yaml
+from fakes import wait_until
 
 pytestmark = pytest.mark.kube
 CHART = rig.ROOT / "charts/kelpie"
@@ -179,6 +180,7 @@ def test_install_upgrade_uninstall(helm, kubectl, cluster):
     """Without nodes no pod comes, so nothing is waited for; what the operator may do, the server is asked."""
     helm("install", "kelpie", CHART, "-n", "kelpie-system", "--create-namespace", "--take-ownership")  # other tests define things too
     may = lambda verb, what, *more: kubectl_or(kubectl, "auth", "can-i", verb, what, "--as", ACCOUNT, *more)  # noqa: E731
+    wait_until(lambda: "Warning" not in may("get", "inferenceengines.kelpie.dev"), "discovery of what was defined a moment ago")
     assert may("patch", "inferenceengines.kelpie.dev", "--subresource=status", "-n", "default").startswith("yes")
     assert may("create", "deployments.apps", "-n", "default").startswith("yes")
     assert may("get", "secrets/kelpie-operator-tls", "-n", "kelpie-system").startswith("yes")
