@@ -418,10 +418,11 @@ def limited(cluster, ns, crds, tmp_path):
     """limited(rules): an operator that may do no more."""
     running = []
 
-    def make(rules):
+    def make(rules, *also):
         ns.account("operator", rules)
         config = cluster.kubeconfig(tmp_path / "config", {"token": cluster.token(ns.name, "operator")})
-        running.append(Operator(config, "--watch-namespace", ns.name))
+        watched = [word for name in (ns.name, *also) for word in ("--watch-namespace", name)]
+        running.append(Operator(config, *watched))
         return running[-1]
 
     yield make
@@ -438,6 +439,24 @@ def test_rights_that_are_missing_are_named(limited, ns):
     refused = o.metric("kelpie_operator_writes_total", result="forbidden")
     time.sleep(2)
     assert o.metric("kelpie_operator_writes_total", result="forbidden") == refused >= 1
+
+
+def test_pods_of_one_namespace_may_not_be_read(limited, ns, cluster):
+    """Of two that are watched: its engines say so and have no program, those of the other are served."""
+    other = cluster.namespace(f"{ns.name}-closed")
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{other.name}"
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": ns.name}
+    cluster.ask("POST", f"{rbac}/roles", {"metadata": {"name": "operator"}, "rules": rules(pods=[])})
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"}
+    cluster.ask("POST", f"{rbac}/rolebindings", {"metadata": {"name": "operator"}, "subjects": [subject], "roleRef": ref})
+    operator = limited(rules(), other.name)
+    for where in ns, other:
+        put(where, pool(), in_pods(programs.engine("e", 1)))
+    wait_condition(other, "Ready", ("False", "PodsUnknown"))
+    make_pod(ns, "p", "e")
+    set_status(ns, "p", "10.5.0.1")
+    wait_condition(ns, "Ready", ("False", "NoGateways"))
+    assert [e["namespace"] for e in operator.told()["engines"]] == [ns.name]
 
 
 def test_rights_that_are_taken_away_in_the_middle(limited, ns, cluster):
