@@ -24,7 +24,7 @@ $(B)/$(basename $(1)): $(B)/obj/$(1:.c=.o) $(FUZZ_MAIN) $$(call extra_of,$(call 
 endef
 $(foreach t,$(FUZZ_SRC),$(eval $(call fuzz_rules,$(t))))
 
-# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*, rpc_*, control_*, kube_*: with that module; status_*: with the operator); grpc_server_*
+# Programs that integration tests drive: tests/tools/x.c, linked with lib/net (engine_*, rpc_*, control_*, kube_*, mcp_*: with that module; status_*: with the operator); grpc_server_*
 # and grpc_core_* are gRPC core's and know only lib/base.
 TOOL_SRC := $(shell find tests/tools -name '*.c' 2>/dev/null | LC_ALL=C sort)
 TOOL_BIN := $(TOOL_SRC:%.c=$(B)/%)
@@ -37,7 +37,7 @@ $(B)/tests/tools/$(1)_%: $(B)/obj/tests/tools/$(1)_%.o $$(call libs_of,$(1))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$^ $$(call ldlibs_of,$(1)) -lm
 endef
-$(foreach m,engine rpc control kube parse,$(eval $(call tool_rules,$(m))))
+$(foreach m,engine rpc control kube mcp parse,$(eval $(call tool_rules,$(m))))
 $(B)/tests/tools/status_%: $(B)/obj/tests/tools/status_%.o $(B)/lib/operator.a $(call libs_of,operator)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,operator)
