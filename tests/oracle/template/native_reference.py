@@ -60,7 +60,31 @@ def deepseek_v4(messages, tools, kwargs):
         messages, thinking_mode="thinking" if thinking else "chat", drop_thinking=kwargs.get("drop_thinking", True), reasoning_effort=effort)
 
 
-# gpt-oss: what vLLM 0.32's entrypoints/openai/parser/harmony_utils.py makes of a chat, rendered by openai-harmony.
+# gpt-oss: what vLLM 0.32's entrypoints/openai/parser/harmony_utils.py makes of a chat, rendered by openai-harmony; and `python` and `browser.…`, which the model brings along.
+
+
+def is_own_tool(function):
+    properties = (function.get("parameters") or {}).get("properties")
+    return function["name"].startswith("browser.") or (function["name"] == "python" and not (isinstance(properties, dict) and set(properties) - {"code"}))
+
+
+def own_call(function, python_is_function):
+    """What is sent to the tool, or None: it is a function of the client's."""
+    if function["name"].startswith("browser."):
+        return function["arguments"]
+    if function["name"] == "python" and not python_is_function:
+        given = json.loads(function["arguments"])
+        if isinstance(given, dict) and set(given) == {"code"} and isinstance(given["code"], str):
+            return given["code"]
+    return None
+
+
+def own_tools(h, system, functions):
+    browser, python = [f for f in functions if f["name"].startswith("browser.")], [f for f in functions if f["name"] == "python"]
+    if browser:
+        made = [h.ToolDescription.new(name=f["name"][8:], description=f.get("description") or "", parameters=f.get("parameters")) for f in browser]
+        system = system.with_tools(h.ToolNamespaceConfig(name="browser", description=None, tools=made))
+    return system.with_tools(h.ToolNamespaceConfig(name="python", description=python[-1].get("description") or None, tools=[])) if python else system
 
 
 def flat(content):
@@ -81,11 +105,14 @@ def harmony_developer(h, instructions, tools):
     return h.Message.from_role_and_content(h.Role.DEVELOPER, content)
 
 
-def harmony_message(h, m, names):
+def harmony_message(h, m, names, python_is_function):
     says = h.Message.from_role_and_content
     role, calls, content, out = m["role"], m.get("tool_calls"), m.get("content"), []
     if role == "tool":
-        author = h.Author.new(h.Role.TOOL, "functions." + names.get(m.get("tool_call_id", ""), ""))
+        function = names.get(m.get("tool_call_id", ""), {"name": "", "arguments": ""})
+        if own_call(function, python_is_function) is not None:
+            return [h.Message.from_author_and_content(h.Author.new(h.Role.TOOL, function["name"]), flat(content) or "").with_channel("analysis").with_recipient("assistant")]
+        author = h.Author.new(h.Role.TOOL, "functions." + function["name"])
         return [h.Message.from_author_and_content(author, flat(content) or "").with_channel("commentary").with_recipient("assistant")]
     if role in ("system", "developer"):
         return [] if flat(content) is None else [harmony_developer(h, flat(content), None)]
@@ -94,6 +121,9 @@ def harmony_message(h, m, names):
     if role == "assistant" and m.get("reasoning"):
         out.append(says(h.Role.ASSISTANT, m["reasoning"]).with_channel("analysis"))
     for c in calls or []:
+        if (code := own_call(c["function"], python_is_function)) is not None:
+            out.append(says(h.Role.ASSISTANT, code).with_channel("analysis").with_recipient(c["function"]["name"]).with_content_type("code"))
+            continue
         call = says(h.Role.ASSISTANT, c["function"].get("arguments") or "").with_channel("commentary")
         out.append(call.with_recipient("functions." + c["function"]["name"]).with_content_type("json"))
     if calls:
@@ -120,14 +150,17 @@ def harmony(messages, tools, kwargs):
     system = h.SystemContent.new().with_conversation_start_date(DATE)
     if kwargs.get("reasoning_effort") is not None:
         system = system.with_reasoning_effort(h.ReasoningEffort[kwargs["reasoning_effort"].upper()])
+    system = own_tools(h, system, [t["function"] for t in tools or [] if is_own_tool(t["function"])])
+    tools = [t for t in tools or [] if not is_own_tool(t["function"])]
+    python_is_function = any(t["function"]["name"] == "python" for t in tools)
     out, instructions = [h.Message.from_role_and_content(h.Role.SYSTEM, system)], None
     if messages and messages[0]["role"] in ("system", "developer"):
         instructions = flat(messages.pop(0).get("content"))
     if instructions or tools:
         out.append(harmony_developer(h, instructions, tools))
-    names = {c.get("id"): c["function"]["name"] for m in messages for c in m.get("tool_calls") or []}
+    names = {c.get("id"): c["function"] for m in messages for c in m.get("tool_calls") or []}
     for m in messages:
-        out += harmony_message(h, m, names)
+        out += harmony_message(h, m, names, python_is_function)
     final = max((i for i, m in enumerate(out) if m.author.role == "assistant" and m.channel == "final"), default=-1)
     out = [m for i, m in enumerate(out) if i >= final or m.channel != "analysis"]
     encoding = harmony_encoding()

@@ -176,6 +176,24 @@ def tools(rng):
     return out
 
 
+OWN = [("python", {"code": 'print("é")\n'}), ("python", {"code": 1}), ("python", {"code": "x", "n": 2}), ("browser.search", {"query": "x"}), ("browser.open", {})]
+PARAMETERS = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
+
+
+def with_own_tools(rng, messages, given):
+    """Calls and tools of gpt-oss's own among the others."""
+    for call in (c for m in messages for c in m.get("tool_calls") or []):
+        if rng.random() < 0.6:
+            call["function"]["name"], made = rng.choice(OWN)
+            call["function"]["arguments"] = json.dumps(made, ensure_ascii=rng.random() < 0.5)
+    more = []
+    for name in rng.sample(["python", "browser.search", "browser.open"], rng.randrange(4)):
+        more.append({"type": "function", "function": {"name": name, "description": rng.choice(["Does it.", "a\nb", ""])}})
+        if rng.random() < 0.6:
+            more[-1]["function"]["parameters"] = rng.choice([PARAMETERS, {"type": "object"}, {"type": "object", "properties": {"script": {"type": "string"}}}])
+    return messages, (given or []) + more or None
+
+
 def conversation(name, seed):
     rng = random.Random(f"{name} {seed}")
     messages, given, _ = shapes.openai(seed)
@@ -187,7 +205,10 @@ def conversation(name, seed):
                 messages[i - 1], messages[i] = messages[i], messages[i - 1]
     if rng.random() < 0.1:
         rng.shuffle(messages)
-    return messages, tools(rng) if rng.random() < 0.6 else given, rng.choice(SETTINGS[name])
+    given = tools(rng) if rng.random() < 0.6 else given
+    if name == "harmony" and rng.random() < 0.5:
+        messages, given = with_own_tools(rng, messages, given)
+    return messages, given, rng.choice(SETTINGS[name])
 
 
 def check_native(ours, code, name, seeds):
