@@ -343,6 +343,22 @@ static int adapt_message(struct adapter *d, struct rewrite *w)
 	return add_members(d, w, role);
 }
 
+/* A role and a text, as most messages of a conversation are, where the template takes a text: nothing below changes it. */
+static bool stays(const struct kp_template_shape *shape, const struct kp_jv *m)
+{
+	if (m->n != 2 || m->members[0].value.type != KP_JSON_STRING ||
+		m->members[1].value.type != KP_JSON_STRING ||
+		!kp_str_eq_name(m->members[0].key, KP_S("role")) ||
+		!kp_str_eq_name(m->members[1].key, KP_S("content"))) {
+		return false;
+	}
+	kp_str role = m->members[0].value.s;
+	enum kp_shape_role of = kp_str_eq_name(role, KP_S("user"))        ? KP_SHAPE_USER
+				: kp_str_eq_name(role, KP_S("assistant")) ? KP_SHAPE_ASSISTANT
+									  : KP_SHAPE_ROLES;
+	return of != KP_SHAPE_ROLES && shape->content[of] != KP_CONTENT_PARTS;
+}
+
 int kp_template_adapt_messages(const struct kp_template_shape *shape, const struct kp_jv *messages,
 	struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
 {
@@ -351,7 +367,7 @@ int kp_template_adapt_messages(const struct kp_template_shape *shape, const stru
 	for (uint32_t i = 0; i < messages->n; i++) {
 		struct rewrite w = { .from = &messages->items[i] };
 		d.index = i;
-		if (w.from->type != KP_JSON_OBJECT) {
+		if (w.from->type != KP_JSON_OBJECT || stays(shape, w.from)) {
 			continue;
 		}
 		if (adapt_message(&d, &w)) {
