@@ -40,6 +40,9 @@ static void add(struct kp_world *w, const struct kp_objects *objects, json_t *v)
 	} else if (kp_str_eq(kind, KP_S("DaemonSet"))) {
 		kp_trim_owned(v);
 		kp_world_add_owned(w, "DaemonSet", v);
+	} else if (kp_str_eq(kind, KP_S("StatefulSet"))) {
+		kp_trim_workload(v);
+		kp_world_add_workload(w, 0, v);
 	} else {
 		kp_trim_pod(v);
 		kp_world_add_pod(w, v);
@@ -85,6 +88,9 @@ static void follow(const struct kp_world *w)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	enum { MAX = 32 };
+	static const struct kp_world_kind one = { .api_version = KP_S_INIT("apps/v1"),
+		.kind = KP_S_INIT("StatefulSet"),
+		.is_known = true };
 	struct kp_objects_input in[MAX];
 	struct kp_objects objects;
 	struct kp_intent *intent = NULL;
@@ -108,6 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (kp_objects_read(in, n, check, &intent, &objects, &err) == 0) {
 		struct kp_world *w = kp_world_create(kp_steal(objects.set));
 		w->has_nodes = true;
+		w->kinds = &one;
+		w->n_kinds = 1;
 		for (size_t i = 0; i < json_array_size(list); i++) {
 			if (json_is_object(json_array_get(list, i))) {
 				add(w, &objects, json_array_get(list, i));
