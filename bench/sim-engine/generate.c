@@ -39,6 +39,9 @@ struct gen {
 static bool is_end(const struct gen *g, uint32_t position)
 {
 	const struct kp_sim_opts *o = g->rpc.sim->opts;
+	if (o->turn_step) {
+		return kp_sim_token(&g->model, 0, position) == o->eos[0];
+	}
 	return o->stop_after && o->n_eos && !g->req.ignore_eos &&
 	       position + 1 == KP_MAX(o->stop_after, g->req.min_tokens + 1);
 }

@@ -15,11 +15,15 @@ static uint64_t mix(uint64_t x)
 struct kp_sim_model kp_sim_model_of(const struct kp_sim_opts *o, const struct kp_sim_request *r)
 {
 	static const uint8_t zero[16];
+	size_t turns = 0;
+	for (size_t i = 0; i < r->n_ids && o->turn_step; i++) {
+		turns += r->ids[i] == o->turn_id;
+	}
 	uint64_t prompt = kp_siphash(r->ids, r->n_ids * sizeof(uint32_t), zero);
 	return (struct kp_sim_model){ .vocab = o->vocab,
 		.tokens = o->tokens,
 		.n_tokens = o->n_tokens,
-		.from = (size_t)o->seed_step * r->seed,
+		.from = (size_t)o->seed_step * r->seed + o->turn_step * turns,
 		.key = mix(prompt ^ r->seed) };
 }
 

@@ -16,6 +16,7 @@ enum opt {
 	OPT_MAX_CONTEXT,
 	OPT_TOKENS,
 	OPT_SEED_STEP,
+	OPT_TURNS,
 	OPT_STOP_AFTER,
 	OPT_CACHED,
 	OPT_MODEL,
@@ -51,6 +52,8 @@ static const struct kp_option table[] = {
 		"ids to answer with, in a circle, separated by white space, instead of hashed ones" },
 	{ "seed-step", OPT_SEED_STEP, "N",
 		"a request with seed S begins N * S ids further in that file (0)" },
+	{ "turns", OPT_TURNS, "ID:N",
+		"a prompt with ID in it K times begins N * K ids further, and ends at the first end-of-sequence id" },
 	{ "stop-after", OPT_STOP_AFTER, "N",
 		"the N-th token is the end-of-sequence token (never)" },
 	{ "cached", OPT_CACHED, "N", "cached_tokens to report (0)" },
@@ -124,6 +127,19 @@ static int ids_in(
 	return 0;
 }
 
+static int read_turns(kp_str text, struct kp_sim_opts *o, struct kp_err *err)
+{
+	kp_str id;
+	uint64_t v = 0, n = 0;
+	if (!kp_str_split(&text, ':', &id) || !kp_str_u64(id, UINT32_MAX, &v) ||
+		!kp_str_u64(text, INT32_MAX, &n) || n == 0) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT, "`--turns`: expected ID:N");
+	}
+	o->turn_id = (uint32_t)v;
+	o->turn_step = (uint32_t)n;
+	return 0;
+}
+
 static int read_tokens(const char *path, struct kp_sim_opts *o, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf b;
@@ -177,6 +193,8 @@ static int apply(void *ctx, const struct kp_option *opt, const char *z, struct k
 		return read_tokens(z, o, err);
 	case OPT_SEED_STEP:
 		return kp_option_u32(opt, z, 0, INT32_MAX, &o->seed_step, err);
+	case OPT_TURNS:
+		return read_turns(kp_str_c(z), o, err);
 	case OPT_STOP_AFTER:
 		return kp_option_u32(opt, z, 0, INT32_MAX, &o->stop_after, err);
 	case OPT_CACHED:

@@ -84,6 +84,7 @@ struct kp_sim_opts {
 	uint32_t *tokens; /* --tokens: cycled through */
 	size_t n_tokens;
 	uint32_t seed_step;
+	uint32_t turn_id, turn_step; /* turn_step 0: none */
 	const char *tokenizer_zip;
 	const char *tokenizer_files[16];
 	size_t n_tokenizer_files;
