@@ -24,13 +24,13 @@ DEPS_token    := schema core json obs base
 DEPS_template := schema core json obs base
 DEPS_parse    := schema core json obs base
 DEPS_image    := schema core json obs base
-DEPS_prompt   := parse template token image schema core wire json obs base
+DEPS_prompt   := parse template token image schema core mcp fetch net wire json obs base
 DEPS_operator := control inject api kube schema core admin rpc fetch net wire pki json obs base
 DEPS_sidecar  := jsonschema prompt parse template token image control engine mcp api schema core admin rpc fetch net wire pki json obs base
-DEPS_cli      := prompt parse template token image inject api schema core net wire json obs base
+DEPS_cli      := prompt parse template token image inject mcp api schema core fetch net wire json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
-LAYERS_sidecar  := history control route flow api peer admin
+LAYERS_sidecar  := history tools control route flow api peer admin
 LAYERS_operator := plan source control status apply trust https
 
 # pkg-config names a module's own code needs; a missing one is named with its Debian package by hack/deps.

@@ -54,10 +54,11 @@ struct kp_config {
 	struct kp_strings media_hosts, media_allow; /* of URLs; no hosts: none is fetched */
 	int64_t media_timeout_ns;                   /* of one URL */
 	uint32_t max_requests;                      /* in flight, all loops; beyond: 429 */
-	const char *history;                        /* where responses are kept; NULL: nowhere */
-	uint32_t history_bytes;                     /* of all of them */
-	int64_t history_age_ns;                     /* 0: for ever */
-	const char *tenant_header;                  /* names who asks; NULL: all are one */
+	struct kp_strings mcp_hosts, mcp_allow; /* of servers that requests name; no hosts: none */
+	const char *history;                    /* where responses are kept; NULL: nowhere */
+	uint32_t history_bytes;                 /* of all of them */
+	int64_t history_age_ns;                 /* 0: for ever */
+	const char *tenant_header;              /* names who asks; NULL: all are one */
 	int64_t request_timeout_ns, drain_settle_ns, drain_timeout_ns;
 	enum kp_log_level log_level;
 	enum kp_log_format log_format;

@@ -202,29 +202,37 @@ static int start_history(struct kp_gateway *g, struct kp_err *err)
 	return 0;
 }
 
-/* "*" is any host, which then must have a global address. */
-static int set_media_policy(struct kp_gateway *g, struct kp_err *err)
+/* Whom a flag's hosts may be: "*" is any, which then must have a global address. */
+static int set_policy(struct kp_gateway_policy *p, const struct kp_strings *hosts,
+	const struct kp_strings *allow, const char *flag, struct kp_err *err)
 {
-	const struct kp_config *c = &g->config;
-	struct kp_fetch_policy *p = &g->media_policy;
 	bool is_any = false;
-	for (size_t i = 0; i < c->media_hosts.n; i++) {
-		kp_str host = g->media_hosts[i] = kp_str_c(c->media_hosts.p[i]);
+	for (size_t i = 0; i < hosts->n; i++) {
+		kp_str host = p->hosts[i] = kp_str_c(hosts->p[i]);
 		is_any |= kp_str_eq(host, KP_S("*"));
 		if (!kp_str_eq(host, KP_S("*")) && kp_fetch_host_check(host, err)) {
-			return kp_err_wrap(err, "`--media-host`");
+			return kp_err_wrap(err, "`--%s-host`", flag);
 		}
 	}
-	for (size_t i = 0; i < c->media_allow.n; i++) {
-		if (kp_cidr_parse(kp_str_c(c->media_allow.p[i]), &g->media_allow[i], err)) {
-			return kp_err_wrap(err, "`--media-allow`");
+	for (size_t i = 0; i < allow->n; i++) {
+		if (kp_cidr_parse(kp_str_c(allow->p[i]), &p->allow[i], err)) {
+			return kp_err_wrap(err, "`--%s-allow`", flag);
 		}
 	}
-	p->hosts = g->media_hosts;
-	p->n_hosts = is_any ? 0 : c->media_hosts.n;
-	p->allow = g->media_allow;
-	p->n_allow = c->media_allow.n;
+	p->policy.hosts = p->hosts;
+	p->policy.n_hosts = is_any ? 0 : hosts->n;
+	p->policy.allow = p->allow;
+	p->policy.n_allow = allow->n;
 	return 0;
+}
+
+static int set_policies(struct kp_gateway *g, struct kp_err *err)
+{
+	const struct kp_config *c = &g->config;
+	return set_policy(&g->media, &c->media_hosts, &c->media_allow, "media", err) ||
+			       set_policy(&g->mcp, &c->mcp_hosts, &c->mcp_allow, "mcp", err)
+		       ? -1
+		       : 0;
 }
 
 /* Without it images go the other way. */
@@ -251,7 +259,7 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 	if (g->config.tls_cert && !(g->tls = kp_tls_server(&tls, err))) {
 		return -1;
 	}
-	if (start_history(g, err) || set_media_policy(g, err) || start_bootstrap(g, err) ||
+	if (start_history(g, err) || set_policies(g, err) || start_bootstrap(g, err) ||
 		kp_peer_tls_load(g->config.tls_dir, &g->peer_tls, err) ||
 		kp_control_create(g, &g->control, err)) {
 		return -1;

@@ -22,6 +22,12 @@ struct kp_gwloop;
 struct kp_bootstrap;
 struct kp_history;
 
+struct kp_gateway_policy {
+	struct kp_fetch_policy policy;
+	kp_str hosts[KP_STRINGS_MAX]; /* its parts */
+	struct kp_cidr allow[KP_STRINGS_MAX];
+};
+
 struct kp_gateway {
 	struct kp_config config;
 	struct kp_metrics *metrics;
@@ -41,14 +47,13 @@ struct kp_gateway {
 	struct {
 		atomic_llong requests, errors, tokens; /* ended; with 5xx; sent to clients */
 	} served;
-	atomic_llong body_bytes;             /* of all request bodies held */
-	struct kp_fetch_policy media_policy; /* whom images' URLs may lead to */
-	kp_str media_hosts[KP_STRINGS_MAX];  /* its parts */
-	struct kp_cidr media_allow[KP_STRINGS_MAX];
-	struct kp_shm_owner media_shm; /* of names in /dev/shm; lock -1: it is not used */
-	atomic_uint media_names;       /* given so far */
-	atomic_llong media_reaped_ns;  /* when what dead gateways left was looked for */
-	atomic_llong media_bytes;      /* that images of all requests hold */
+	atomic_llong body_bytes;        /* of all request bodies held */
+	struct kp_gateway_policy media; /* whom images' URLs may lead to */
+	struct kp_gateway_policy mcp;   /* and those of MCP servers that requests name */
+	struct kp_shm_owner media_shm;  /* of names in /dev/shm; lock -1: it is not used */
+	atomic_uint media_names;        /* given so far */
+	atomic_llong media_reaped_ns;   /* when what dead gateways left was looked for */
+	atomic_llong media_bytes;       /* that images of all requests hold */
 	atomic_int in_flight; /* requests with a body, from their head to their end, on all loops */
 	atomic_bool draining, closed; /* closed: nothing is accepted any more */
 	atomic_llong drain_ns;        /* when it began to (monotonic) */

@@ -4,8 +4,10 @@
 #include "sidecar/gwloop.h"
 
 #include "fetch/fetch.h"
+#include "mcp/client.h"
 
 #include "base/clock.h"
+#include "base/version.h"
 #include "obs/log.h"
 #include "sidecar/api/http.h"
 #include "sidecar/control/control.h"
@@ -54,6 +56,8 @@ int kp_gwloop_create(
 	const struct kp_http_handler handler = { kp_api_request, l };
 	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
 	kp_http_server_on_refusal(l->server, kp_api_refuse);
+	const struct kp_mcp_pool_opts mcp = { .version = kp_version(), .metrics = g->metrics };
+	l->mcp = kp_mcp_pool_create(l->loop, &mcp);
 	if (g->config.peer_listen) {
 		l->peer = kp_peer_server_create(l, l->peer_tls.server, max_connections(g, true));
 	}
@@ -383,6 +387,7 @@ static void on_stop(struct kp_msg *msg)
 		l); /* every flow ends here; those at a worker when it comes back */
 	kp_peer_server_destroy(l->peer, server_gone, l);
 	kp_fetch_destroy(kp_steal(l->media_fetch));
+	kp_mcp_pool_destroy(kp_steal(l->mcp));
 	while (l->n_lanes) {
 		lane_destroy(l, l->lanes[0]);
 	}

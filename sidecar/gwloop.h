@@ -21,6 +21,8 @@ struct kp_lane {
 	bool is_named; /* by the current snapshot */
 };
 
+struct kp_mcp_pool;
+
 struct kp_gwloop {
 	struct kp_gateway *gateway;
 	struct kp_loop *loop;
@@ -29,6 +31,7 @@ struct kp_gwloop {
 	struct kp_peer_server *peer;  /* NULL: no --peer-listen */
 	unsigned servers_left;        /* while they are being destroyed */
 	struct kp_peer_tls peer_tls;
+	struct kp_mcp_pool *mcp;      /* sessions with MCP servers */
 	struct kp_snapshot *snapshot; /* NULL until the first one */
 	struct kp_lane **lanes;
 	size_t n_lanes;

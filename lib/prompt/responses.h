@@ -12,7 +12,6 @@
 
 enum {
 	KP_RESPONSES_MAX_ITEMS = 16384, /* of one conversation */
-	KP_RESPONSES_MAX_NAME = 64,     /* bytes of a tool's name as models see it */
 	KP_RESPONSES_ECHOES = 20,
 };
 
@@ -49,8 +48,7 @@ struct kp_responses_tool {
 	struct kp_jv schema;
 	bool needs_approval;
 };
-/* "label__name" of letters, digits, `_` and `-`: what a model is shown. One that is too long or has other characters ends in a hash of the two,
-   so that no two tools share a name by being cut. */
+/* What a model is shown: kp_mcp_expose. */
 int kp_responses_tool_name(
 	struct kp_arena *a, kp_str label, kp_str name, kp_str *ret, struct kp_err *err) KP_MUST_USE;
 /* turn->chat.tools and tool_choice: the request's functions, then what the gateway runs. */

@@ -3,41 +3,18 @@
 #include "prompt/responses.h"
 
 #include "base/map.h"
+#include "mcp/tools.h"
 #include "prompt/make.h"
 #include "prompt/tools.h"
 
 #include <stdio.h>
 
-enum { HASH = 8 }; /* hexadecimal digits */
-
-static bool is_name_char(char c)
-{
-	char l = kp_lower(c);
-	return (l >= 'a' && l <= 'z') || kp_is_digit(c) || c == '_' || c == '-';
-}
-
 int kp_responses_tool_name(
 	struct kp_arena *a, kp_str label, kp_str name, kp_str *ret, struct kp_err *err)
 {
-	static const uint8_t key[16] = "kelpie tool name";
-	char text[KP_RESPONSES_MAX_NAME + 1];
-	size_t n = 0, total = label.n + 2 + name.n;
-	bool is_cut = total > KP_RESPONSES_MAX_NAME;
-	for (size_t i = 0; i < total; i++) {
-		char c = i < label.n ? label.p[i] : i < label.n + 2 ? '_' : name.p[i - label.n - 2];
-		is_cut |= !is_name_char(c);
-		if (n < KP_RESPONSES_MAX_NAME) {
-			text[n++] = is_name_char(c) ? c : '_';
-		}
-	}
-	if (is_cut) {
-		uint64_t h =
-			kp_siphash(label.p, label.n, key) * 31 + kp_siphash(name.p, name.n, key);
-		n = KP_MIN(n, (size_t)KP_RESPONSES_MAX_NAME - 1 - HASH);
-		snprintf(text + n, sizeof(text) - n, "_%08x", (unsigned)(h ^ (h >> 32)));
-		n += 1 + HASH;
-	}
-	return kp_arena_dup(a, kp_str_n(text, n), ret, err);
+	char text[KP_MCP_EXPOSED_MAX + 1];
+	kp_mcp_expose(label, name, text);
+	return kp_arena_dup(a, kp_str_c(text), ret, err);
 }
 
 /* --- tools --------------------------------------------------------------------------------------- */

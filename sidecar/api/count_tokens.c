@@ -20,7 +20,7 @@ static const struct kp_stage stages[] = { { "read", kp_stage_read },
 	{ "resolve", kp_stage_resolve }, { "fetch", kp_stage_fetch }, { "media", kp_stage_media },
 	{ "prompt", kp_stage_prompt }, { "answer", answer }, { NULL, NULL } };
 static const struct kp_flow_api count_tokens = { "count_tokens", "count_", KP_TURN_CHAT, read_count,
-	stages, NULL, NULL, KP_DIALECT_ANTHROPIC, NULL, 0 };
+	stages, NULL, NULL, KP_DIALECT_ANTHROPIC, NULL, 0, NULL };
 
 void kp_api_count_tokens(struct kp_api_call *c)
 {

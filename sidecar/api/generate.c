@@ -12,13 +12,13 @@ static int read_messages(kp_str body, struct kp_turn *turn, struct kp_err *err)
 }
 
 static const struct kp_flow_api chat = { "chat", "chatcmpl-", KP_TURN_CHAT, kp_params_read,
-	kp_generate_stages, &kp_chat_streamed, &kp_chat_whole, KP_DIALECT_OPENAI, NULL, 0 };
+	kp_generate_stages, &kp_chat_streamed, &kp_chat_whole, KP_DIALECT_OPENAI, NULL, 0, NULL };
 static const struct kp_flow_api completions = { "completions", "cmpl-", KP_TURN_COMPLETION,
 	kp_params_read, kp_generate_stages, &kp_completions_streamed, &kp_completions_whole,
-	KP_DIALECT_OPENAI, NULL, 0 };
+	KP_DIALECT_OPENAI, NULL, 0, NULL };
 static const struct kp_flow_api messages = { "messages", "msg_", KP_TURN_CHAT, read_messages,
 	kp_generate_stages, &kp_messages_streamed, &kp_messages_whole, KP_DIALECT_ANTHROPIC, NULL,
-	0 };
+	0, NULL };
 
 struct kp_flow *kp_api_flow(struct kp_api_call *c, const struct kp_flow_api *api)
 {

@@ -174,8 +174,7 @@ struct kp_item *kp_item_open(
 	return it;
 }
 
-/* The client is told of it: separate, since a call has its id first. */
-static void announce(struct kp_response *r, struct kp_item *it, struct kp_buf *out)
+void kp_item_announce(struct kp_response *r, struct kp_item *it, struct kp_buf *out)
 {
 	const struct words *w = words_for(r, it);
 	r->open = it;
@@ -190,6 +189,25 @@ static void announce(struct kp_response *r, struct kp_item *it, struct kp_buf *o
 		item_event(r, it, "response.mcp_call.in_progress", out);
 		end_event(out);
 	}
+}
+
+void kp_item_listed(
+	struct kp_response *r, struct kp_item *it, enum kp_item_status status, struct kp_buf *out)
+{
+	it->status = status;
+	r->failed |= it->text.failed || it->output.failed;
+	if (!r->is_streamed) {
+		return;
+	}
+	whole_item(r, it, "response.output_item.added", true, out);
+	item_event(r, it, "response.mcp_list_tools.in_progress", out);
+	end_event(out);
+	item_event(r, it,
+		status == KP_ITEM_FAILED ? "response.mcp_list_tools.failed"
+					 : "response.mcp_list_tools.completed",
+		out);
+	end_event(out);
+	whole_item(r, it, "response.output_item.done", false, out);
 }
 
 void kp_item_grow(struct kp_response *r, struct kp_item *it, kp_str text, struct kp_buf *out)
@@ -311,7 +329,7 @@ static void begin_text(struct kp_response *r, struct kp_buf *out)
 	kp_buf_fini(&r->logprobs);
 	r->logprobs = logprobs;
 	if (it) {
-		announce(r, it, out);
+		kp_item_announce(r, it, out);
 	}
 }
 
@@ -339,7 +357,7 @@ static void take_thought(struct kp_response *r, kp_str text, struct kp_buf *out)
 	if ((!r->open || r->open->kind != KP_ITEM_REASONING) && text.n) {
 		struct kp_item *it = begin(r, KP_ITEM_REASONING, KP_STR_NULL, KP_STR_NULL, out);
 		if (it) {
-			announce(r, it, out);
+			kp_item_announce(r, it, out);
 		}
 	}
 	kp_buf_reset(&r->logprobs);
@@ -371,7 +389,7 @@ static void begin_call(struct kp_response *r, const struct kp_event *ev, struct 
 		r->failed = true;
 		return;
 	}
-	announce(r, it, out);
+	kp_item_announce(r, it, out);
 }
 
 static void take_finish(struct kp_response *r, const struct kp_event *ev, struct kp_buf *out)
@@ -395,6 +413,9 @@ static void take_event(struct kp_response *r, const struct kp_event *ev, struct 
 		kp_buf_reset(&r->held);
 	}
 	switch ((int)ev->kind) {
+	case KP_EV_ROLE:
+		r->round_items = r->n_items;
+		break;
 	case KP_EV_TEXT:
 		take_text(r, ev->text, out);
 		break;
@@ -459,6 +480,15 @@ static void close_response(void *state)
 	kp_buf_fini(&r->document);
 }
 
+void kp_response_begin(struct kp_response *r, struct kp_buf *out)
+{
+	if (r->is_streamed && !r->has_begun) {
+		r->has_begun = true;
+		response_event(r, "response.created", "in_progress", NULL, out);
+		response_event(r, "response.in_progress", "in_progress", NULL, out);
+	}
+}
+
 static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct kp_err *err)
 {
 	(void)n_choices;
@@ -469,11 +499,7 @@ static void *streamed_open(const struct kp_turn *turn, size_t n_choices, struct 
 static void streamed_event(void *state, const struct kp_event *ev, struct kp_buf *out)
 {
 	struct kp_response *r = state;
-	if (!r->has_begun) {
-		r->has_begun = true;
-		response_event(r, "response.created", "in_progress", NULL, out);
-		response_event(r, "response.in_progress", "in_progress", NULL, out);
-	}
+	kp_response_begin(r, out);
 	if (ev->kind == KP_EV_ERROR) {
 		response_event(r, "response.failed", "failed", ev->error, out);
 	} else {

@@ -6,6 +6,7 @@
 #include "prompt/responses.h"
 #include "sidecar/api/generate.h"
 #include "sidecar/history/history.h"
+#include "sidecar/tools/servers.h"
 
 enum { KP_RESPONSE_MAX_BYTES = 64 << 20 }; /* of its answer */
 
@@ -40,6 +41,13 @@ struct kp_item {
 	struct kp_buf output;   /* MCP_CALL: what it answered; FAILED: an error as JSON */
 };
 
+/* A call of the gateway's own that runs. */
+struct kp_response_call {
+	struct kp_flow *flow;
+	struct kp_item *item;
+	struct kp_mcp_ask *ask; /* NULL: it is over */
+};
+
 struct kp_response {
 	struct kp_responses ask;
 	const struct kp_turn *turn;
@@ -56,9 +64,17 @@ struct kp_response {
 	const char *incomplete; /* why it is; NULL: it is complete */
 	struct kp_output_fault fault;
 	bool failed; /* it is larger than an answer may be */
+	int64_t completed_s;
+	/* The gateway's own tools (responses_tools.c). */
 	const struct kp_responses_tool *own;
 	size_t n_own;
-	int64_t completed_s;
+	struct kp_tool_server *servers, *listing; /* listing: the last one that was asked */
+	size_t n_servers;
+	struct kp_response_call *calls; /* of this round */
+	size_t n_calls;
+	uint32_t n_called;       /* of the whole response */
+	uint32_t asks;           /* answers that are waited for */
+	uint32_t counted_tokens; /* of earlier rounds, taken off max_tokens */
 	/* What was kept of earlier responses. */
 	struct kp_history_record *records; /* oldest first */
 	size_t n_records;
@@ -66,7 +82,9 @@ struct kp_response {
 		references; /* those with the items that are referred to, by their place in the input */
 	struct kp_responses_entry *entries; /* of all before this answer */
 	size_t n_entries;
-	struct kp_buf document; /* what is kept of this one */
+	size_t first_input, n_input; /* which of them the request has */
+	uint32_t n_entered;          /* items that are among them */
+	struct kp_buf document;      /* what is kept of this one */
 	kp_str *item_ids;
 	size_t n_item_ids;
 };
@@ -75,6 +93,8 @@ struct kp_response *kp_response_of(const struct kp_turn *turn);
 /* A new last item, which is open until kp_item_close. NULL: the arena is full, the answer fails. */
 struct kp_item *kp_item_open(
 	struct kp_response *r, enum kp_item_kind kind, kp_str name, kp_str label);
+/* The client is told of it. An approval is asked for when all of it is known. */
+void kp_item_announce(struct kp_response *r, struct kp_item *it, struct kp_buf *out);
 /* Text, thoughts or arguments. */
 void kp_item_grow(struct kp_response *r, struct kp_item *it, kp_str text, struct kp_buf *out);
 /* Its text is complete. A call of the gateway's own is over only after kp_item_answered. */
@@ -83,6 +103,12 @@ void kp_item_close(
 /* An MCP_CALL has its output, or (FAILED) its error. */
 void kp_item_answered(
 	struct kp_response *r, struct kp_item *it, enum kp_item_status status, struct kp_buf *out);
+
+/* An MCP_LIST, all of it. */
+void kp_item_listed(
+	struct kp_response *r, struct kp_item *it, enum kp_item_status status, struct kp_buf *out);
+/* The first events, if they were not sent yet. */
+void kp_response_begin(struct kp_response *r, struct kp_buf *out);
 
 /* responses_write.c: the item as JSON, with or without what grew of it. */
 void kp_item_write(
@@ -100,6 +126,8 @@ int kp_response_load(struct kp_response *r, struct kp_history *h, struct kp_err 
 bool kp_response_refers(const struct kp_response *r);
 /* The entries: what was loaded, then the request's own items. */
 int kp_response_gather(struct kp_response *r, struct kp_err *err) KP_MUST_USE;
+/* Adds what was made since, as entries; its items are over. */
+int kp_response_enter(struct kp_response *r, struct kp_err *err) KP_MUST_USE;
 /* The document of an answer that is complete. */
 int kp_response_document(struct kp_response *r, struct kp_err *err) KP_MUST_USE;
 

@@ -1,10 +1,10 @@
-/* DESIGN: the stages of POST /v1/responses: those of a chat, and before the prompt two that load what is kept and make items into messages; behind the last token
-   one that keeps the answer. A client is told that its response is complete only when it is kept. */
+/* DESIGN: the stages of POST /v1/responses: those of a chat, and before the prompt some that load what is kept, ask MCP servers and make items into messages; behind a
+   generation the gateway's own calls, another generation, or the end, which keeps the answer. A client is told that its response is complete only when it is kept. */
 #include "sidecar/api/responses.h"
 
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
-#include "sidecar/flow/flow.h"
+#include "sidecar/api/responses_stages.h"
 
 enum { ARENA_BYTES = 8 * KP_HISTORY_MAX_CHAIN_BYTES };
 
@@ -56,11 +56,22 @@ static enum kp_step stage_load(struct kp_flow *f, struct kp_err *err)
 	return kp_flow_submit(f, f->l->gateway->history_thread, load, err);
 }
 
+static int gather(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
+{
+	(void)scratch;
+	return kp_response_gather(kp_response_of(&f->turn), err);
+}
+
+static enum kp_step stage_gather(struct kp_flow *f, struct kp_err *err)
+{
+	return kp_flow_work(f, gather, err);
+}
+
 static int make_messages(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	struct kp_response *r = kp_response_of(&f->turn);
 	(void)scratch;
-	return kp_response_gather(r, err) ||
+	return kp_response_enter(r, err) ||
 			       kp_responses_messages(
 				       &r->ask, r->entries, r->n_entries, &f->turn, err) ||
 			       kp_responses_tools(&r->ask, r->own, r->n_own, &f->turn, err)
@@ -68,7 +79,7 @@ static int make_messages(struct kp_flow *f, struct kp_token_scratch *scratch, st
 		       : kp_params_check_form(&f->turn, err);
 }
 
-static enum kp_step stage_items(struct kp_flow *f, struct kp_err *err)
+static enum kp_step stage_messages(struct kp_flow *f, struct kp_err *err)
 {
 	return kp_flow_work(f, make_messages, err);
 }
@@ -103,8 +114,12 @@ static enum kp_step stage_keep(struct kp_flow *f, struct kp_err *err)
 static const struct kp_stage stages[] = {
 	{ "read", kp_stage_read },
 	{ "resolve", kp_stage_resolve },
-	{ "load", stage_load },   /* what is kept of earlier responses */
-	{ "items", stage_items }, /* to messages and tools, as chats have them */
+	{ "load", stage_load },                    /* what is kept of earlier responses */
+	{ "gather", stage_gather },                /* all items before the answer */
+	{ "list", kp_responses_stage_list },       /* tools of MCP servers */
+	{ "allowed", kp_responses_stage_allowed }, /* calls that somebody allowed meanwhile */
+	{ "messages",
+		stage_messages }, /* and tools, as chats have them; each generation begins here */
 	{ "prompt", kp_stage_prompt },
 	{ "constrain", kp_stage_constrain },
 	{ "validate", kp_stage_validate },
@@ -113,13 +128,15 @@ static const struct kp_stage stages[] = {
 	{ NULL, NULL },
 };
 static const struct kp_stage ending[] = {
+	{ "calls", kp_responses_stage_calls }, /* of the gateway's own */
+	{ "round", kp_responses_stage_round }, /* another generation, or on */
 	{ "keep", stage_keep },
 	{ "end", kp_stage_end },
 	{ NULL, NULL },
 };
 static const struct kp_flow_api responses = { "responses", "resp_", KP_TURN_CHAT, read_request,
-	stages, &kp_responses_streamed, &kp_responses_whole, KP_DIALECT_OPENAI, ending,
-	ARENA_BYTES };
+	stages, &kp_responses_streamed, &kp_responses_whole, KP_DIALECT_OPENAI, ending, ARENA_BYTES,
+	kp_responses_stop };
 
 void kp_api_responses(struct kp_api_call *c)
 {

@@ -177,11 +177,11 @@ static const struct kp_stage list[] = { { "history", stage_get }, { "answer", st
 	{ NULL, NULL } };
 enum { ARENA_BYTES = 8 * KP_HISTORY_MAX_RECORD };
 static const struct kp_flow_api api_show = { "responses_get", "req_", KP_TURN_CHAT, NULL, show,
-	NULL, NULL, KP_DIALECT_OPENAI, NULL, ARENA_BYTES };
+	NULL, NULL, KP_DIALECT_OPENAI, NULL, ARENA_BYTES, NULL };
 static const struct kp_flow_api api_gone = { "responses_delete", "req_", KP_TURN_CHAT, NULL, gone,
-	NULL, NULL, KP_DIALECT_OPENAI, NULL, ARENA_BYTES };
+	NULL, NULL, KP_DIALECT_OPENAI, NULL, ARENA_BYTES, NULL };
 static const struct kp_flow_api api_list = { "responses_items", "req_", KP_TURN_CHAT, NULL, list,
-	NULL, NULL, KP_DIALECT_OPENAI, NULL, ARENA_BYTES };
+	NULL, NULL, KP_DIALECT_OPENAI, NULL, ARENA_BYTES, NULL };
 
 static int read_query(struct lookup *k, kp_str query, struct kp_err *err)
 {

@@ -77,11 +77,7 @@ static const struct kp_jv *array_of(const struct kp_jv *document, const char *me
 int kp_response_document(struct kp_response *r, struct kp_err *err)
 {
 	struct kp_buf *out = &r->document;
-	size_t first = r->n_entries, n;
-	while (first && !r->entries[first - 1].is_kept) {
-		first--;
-	}
-	n = r->n_entries - first;
+	size_t first = r->first_input, n = r->n_input;
 	r->item_ids = kp_arena_calloc(r->turn->arena, n + r->n_items + 1, sizeof(*r->item_ids));
 	if (!r->item_ids) {
 		return kp_arena_full(err, "items");
@@ -302,6 +298,7 @@ int kp_response_gather(struct kp_response *r, struct kp_err *err)
 			return -1;
 		}
 	}
+	r->first_input = g.n;
 	if (in->type == KP_JSON_STRING &&
 		add(&g, &(struct kp_responses_entry){ .item = said(r->turn->arena, in) })) {
 		return -1;
@@ -313,7 +310,51 @@ int kp_response_gather(struct kp_response *r, struct kp_err *err)
 			return -1;
 		}
 	}
+	r->n_input = g.n - r->first_input;
 	r->entries = g.entries;
 	r->n_entries = g.n;
+	return 0;
+}
+
+/* The item as it is shown, read again. */
+static const struct kp_jv *item_value(
+	const struct kp_response *r, const struct kp_item *it, struct kp_err *err)
+{
+	struct kp_arena *a = r->turn->arena;
+	struct kp_jv *v = kp_arena_new(a, struct kp_jv);
+	kp_str text;
+	KP_AUTO(buf) struct kp_buf json;
+	kp_buf_init(&json, KP_RESPONSE_MAX_BYTES);
+	kp_item_write(r, it, false, &json);
+	return kp_buf_finish(&json, "item", err) ||
+			       kp_arena_dup(a, kp_buf_str(&json), &text, err) ||
+			       kp_jv_parse(text, a, v, err)
+		       ? NULL
+		       : v;
+}
+
+int kp_response_enter(struct kp_response *r, struct kp_err *err)
+{
+	size_t n = r->n_items - r->n_entered;
+	struct kp_responses_entry *all =
+		kp_arena_calloc(r->turn->arena, r->n_entries + n + 1, sizeof(*all));
+	if (!all) {
+		return kp_arena_full(err, "items");
+	}
+	if (r->n_entries) {
+		memcpy(all, r->entries, r->n_entries * sizeof(*all));
+	}
+	r->entries = all;
+	for (; r->n_entered < r->n_items; r->n_entered++) {
+		const struct kp_item *it = r->items[r->n_entered];
+		const struct kp_item *before = r->n_entered ? r->items[r->n_entered - 1] : NULL;
+		struct kp_responses_entry *e = &all[r->n_entries++];
+		*e = (struct kp_responses_entry){ .index = r->n_entered,
+			.is_kept = true,
+			.begins = !before || before->round != it->round };
+		if (!(e->item = item_value(r, it, err))) {
+			return -1;
+		}
+	}
 	return 0;
 }

@@ -454,7 +454,7 @@ static const struct kp_stage stages[] = { { "read", kp_stage_read },
 	{ "constrain", kp_stage_constrain }, { "validate", kp_stage_validate },
 	{ "fit", kp_stage_fit }, { "start", kp_stage_start }, { NULL, NULL } };
 static const struct kp_flow_api api = { "generate", "gen-", KP_TURN_COMPLETION, read_generate,
-	stages, &streamed, &whole, KP_DIALECT_OPENAI, NULL, 0 };
+	stages, &streamed, &whole, KP_DIALECT_OPENAI, NULL, 0, NULL };
 
 void kp_api_generate(struct kp_api_call *c)
 {

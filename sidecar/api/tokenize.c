@@ -245,9 +245,9 @@ static const struct kp_stage detokenize_stages[] = { { "read", kp_stage_read },
 	{ "resolve", kp_stage_resolve_only }, { "write", write_text_stage }, { "answer", reply },
 	{ NULL, NULL } };
 static const struct kp_flow_api tokenize = { "tokenize", "tok-", KP_TURN_NONE, read_tokenize,
-	tokenize_stages, NULL, NULL, KP_DIALECT_OPENAI, NULL, 0 };
+	tokenize_stages, NULL, NULL, KP_DIALECT_OPENAI, NULL, 0, NULL };
 static const struct kp_flow_api detokenize = { "detokenize", "detok-", KP_TURN_NONE,
-	read_detokenize, detokenize_stages, NULL, NULL, KP_DIALECT_OPENAI, NULL, 0 };
+	read_detokenize, detokenize_stages, NULL, NULL, KP_DIALECT_OPENAI, NULL, 0, NULL };
 
 void kp_api_tokenize(struct kp_api_call *c)
 {

@@ -166,6 +166,9 @@ static void destroy(struct kp_flow *f)
 	f->l->n_flows--;
 	drop_generation(f);
 	kp_flow_media_release(f->media, f->l);
+	if (f->api->stop) {
+		f->api->stop(f);
+	}
 	if (f->encoder_state) {
 		f->encoder->close(f->encoder_state);
 	}
@@ -208,6 +211,9 @@ static void stop_all(struct kp_flow *f)
 	kp_flow_media_stop(f);
 	for (size_t i = 0; i < f->n_choices; i++) {
 		kp_choice_stop(&f->choices[i]);
+	}
+	if (f->api->stop) {
+		f->api->stop(f);
 	}
 }
 

@@ -50,9 +50,9 @@ struct kp_flow_api {
 	const struct kp_stage *stages;             /* ended by a NULL name */
 	const struct kp_encoder *streamed, *whole; /* NULL: the last stage answers by itself */
 	enum kp_dialect dialect;                   /* of its errors */
-	const struct kp_stage
-		*ending;    /* run when all choices are over, before the answer ends; NULL: none */
-	size_t arena_bytes; /* that its requests may need besides */
+	const struct kp_stage *ending;             /* run when all choices are over; NULL: none */
+	size_t arena_bytes;                        /* that its requests may need besides */
+	void (*stop)(struct kp_flow *f); /* gives back what its stages hold and wait for; NULL */
 };
 
 /* One prompt: its text and ids, shared by its choices. */

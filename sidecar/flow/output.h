@@ -22,6 +22,8 @@ void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
 void kp_flow_complete(struct kp_flow *f);
 /* Its stages from the first. */
 void kp_flow_run_stages(struct kp_flow *f, const struct kp_stage *stages);
+/* The encoder, if it has none yet. */
+int kp_flow_open(struct kp_flow *f, size_t n_choices, struct kp_err *err) KP_MUST_USE;
 void kp_flow_prompt_init(struct kp_flow_prompt *p);
 
 /* Detokenizer, stop strings, parser and check of a choice that begins. */

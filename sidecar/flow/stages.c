@@ -305,6 +305,15 @@ void kp_choice_init(struct kp_choice *c)
 	c->check = f->schemas ? kp_output_check_create(f->schemas) : NULL;
 }
 
+int kp_flow_open(struct kp_flow *f, size_t n_choices, struct kp_err *err)
+{
+	if (!f->encoder_state) {
+		f->encoder = f->turn.stream ? f->api->streamed : f->api->whole;
+		f->encoder_state = f->encoder->open(&f->turn, n_choices, err);
+	}
+	return f->encoder_state ? 0 : -1;
+}
+
 enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 {
 	const struct kp_sampling *s = &f->turn.sampling;
@@ -338,10 +347,5 @@ enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err)
 		c->index = (uint32_t)i;
 		kp_choice_init(c);
 	}
-	if (f->encoder_state) {
-		return KP_STEP_NEXT; /* a later round of the same answer */
-	}
-	f->encoder = f->turn.stream ? f->api->streamed : f->api->whole;
-	f->encoder_state = f->encoder->open(&f->turn, n, err);
-	return f->encoder_state ? KP_STEP_NEXT : KP_STEP_FAIL;
+	return kp_flow_open(f, n, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
 }

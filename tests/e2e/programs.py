@@ -101,6 +101,10 @@ class Program:
         """Resident memory in KiB."""
         return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text())[1])
 
+    def cpu(self):
+        """Seconds that its threads ran."""
+        return sum(int(p.read_text().split()[0]) for p in pathlib.Path(f"/proc/{self.pid}/task").glob("*/schedstat")) / 1e9
+
     def assert_rss_below(self, mib):
         """AddressSanitizer keeps freed memory, so there it says nothing."""
         assert ASAN or self.rss() < mib << 10, f"{self.name} holds {self.rss() >> 10} MiB"
