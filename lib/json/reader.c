@@ -163,6 +163,15 @@ int kp_json_object(struct kp_json *j, struct kp_err *err)
 	return open_container(j, true, err);
 }
 
+int kp_json_body(struct kp_json *j, struct kp_err *err)
+{
+	enum kp_json_type t = kp_json_peek(j);
+	return t == KP_JSON_OBJECT || t == KP_JSON_NONE
+		       ? kp_json_object(j, err)
+		       : kp_err_set(err, KP_INVALID_ARGUMENT, "`body`: expected an object, got %s",
+				 kp_json_type_name(t));
+}
+
 int kp_json_array(struct kp_json *j, struct kp_err *err)
 {
 	if (kp_json_peek(j) != KP_JSON_ARRAY) {

@@ -49,6 +49,8 @@ enum kp_json_type kp_json_peek(struct kp_json *j);
    0) { read one value }`. r: 1 a member (its value must be read or skipped next), 0 the container
    ended, -1 error. Keys are unescaped. */
 int kp_json_object(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
+/* The same at the begin of a request's body: what is no object is called `body`. */
+int kp_json_body(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 int kp_json_member(struct kp_json *j, kp_str *ret_key, struct kp_err *err) KP_MUST_USE;
 int kp_json_array(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 int kp_json_element(struct kp_json *j, struct kp_err *err) KP_MUST_USE;

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-enum { KP_LITERAL_DEPTH = 128, KP_LITERAL_WORD = 512 };
+enum { KP_LITERAL_DEPTH = 512 /* Python itself reads 200 */, KP_LITERAL_WORD = 512 };
 
 enum kp_literal_result {
 	KP_LITERAL_MORE = 0,

@@ -402,6 +402,9 @@ static int read_thinking(struct kp_json *j, struct kp_turn *turn, struct kp_err 
 	if (kp_jv_read_as(j, KP_JSON_OBJECT, KP_MAX_VALUES, &v, err)) {
 		return -1;
 	}
+	if (kp_make_only(err, &v, "type budget_tokens display block_binding", "thinking")) {
+		return -1;
+	}
 	kp_str type = kp_jv_str(&v, KP_S("type"));
 	const struct kp_jv *n = kp_jv_get(&v, KP_S("budget_tokens"));
 	chat->thinking_budget = 0;
@@ -429,6 +432,9 @@ static int read_thinking(struct kp_json *j, struct kp_turn *turn, struct kp_err 
 static int read_format(const struct kp_jv *format, struct kp_turn *turn, struct kp_err *err)
 {
 	const struct kp_jv *schema = kp_jv_get(format, KP_S("schema"));
+	if (kp_make_only(err, format, "type schema", "output_config.format")) {
+		return -1;
+	}
 	if (!kp_str_eq(kp_jv_str(format, KP_S("type")), KP_S("json_schema"))) {
 		return kp_make_bad(
 			err, NULL, "only `json_schema` is supported", "output_config.format.type");
@@ -448,6 +454,9 @@ static int read_output_config(struct kp_json *j, struct kp_turn *turn, struct kp
 {
 	struct kp_jv v;
 	if (kp_jv_read_as(j, KP_JSON_OBJECT, KP_MAX_VALUES, &v, err)) {
+		return -1;
+	}
+	if (kp_make_only(err, &v, "effort format", "output_config")) {
 		return -1;
 	}
 	const struct kp_jv *effort = kp_jv_get(&v, KP_S("effort"));

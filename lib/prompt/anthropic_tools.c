@@ -4,6 +4,8 @@
 #include "prompt/messages.h"
 #include "prompt/tools.h"
 
+#include <stdio.h>
+
 static int bad(
 	struct kp_err *err, const char *reason, const char *what, uint32_t i, const char *member)
 {
@@ -18,6 +20,11 @@ static int take_tool(
 			   *description = kp_jv_get(tool, KP_S("description")),
 			   *schema = kp_jv_get(tool, KP_S("input_schema")),
 			   *strict = kp_jv_get(tool, KP_S("strict"));
+	/* The second line has no effect. */
+	static const char members[] =
+		"type name description input_schema strict "
+		"allowed_callers cache_control defer_loading eager_input_streaming input_examples";
+	char where[32];
 	struct kp_jv function;
 	if (tool->type != KP_JSON_OBJECT) {
 		return bad(m->err, NULL, "expected an object", i, "");
@@ -27,6 +34,10 @@ static int take_tool(
 		return bad(m->err, "unsupported_parameter",
 			"only `custom` tools are supported: others are run by Anthropic", i,
 			".type");
+	}
+	snprintf(where, sizeof(where), "tools[%u]", i);
+	if (kp_make_only(m->err, tool, members, where)) {
+		return -1;
 	}
 	if (!kp_jv_is(name, KP_JSON_STRING) || name->s.n == 0) {
 		return bad(m->err, NULL, name ? "expected a name" : "missing", i, ".name");
@@ -108,6 +119,9 @@ int kp_anthropic_tool_choice(struct kp_json *j, struct kp_turn *turn, struct kp_
 		{ "any", KP_TOOL_CHOICE_REQUIRED }, { "tool", KP_TOOL_CHOICE_NAMED } };
 	struct kp_jv v;
 	if (kp_jv_read_as(j, KP_JSON_OBJECT, KP_MAX_VALUES, &v, err)) {
+		return -1;
+	}
+	if (kp_make_only(err, &v, "type name disable_parallel_tool_use", "tool_choice")) {
 		return -1;
 	}
 	kp_str type = kp_jv_str(&v, KP_S("type"));

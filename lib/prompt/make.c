@@ -15,6 +15,23 @@ int kp_make_bad(struct kp_err *err, const char *reason, const char *what, const 
 	return -1;
 }
 
+int kp_make_only(
+	struct kp_err *err, const struct kp_jv *object, const char *names, const char *where)
+{
+	for (uint32_t i = 0; i < object->n; i++) {
+		kp_str key = object->members[i].key, rest = kp_str_c(names), name;
+		bool is_known = false;
+		while (!is_known && kp_str_split(&rest, ' ', &name)) {
+			is_known = kp_str_eq(key, name);
+		}
+		if (!is_known) {
+			return kp_make_bad(err, "unknown_parameter", "unknown parameter",
+				"%s.%" KP_FMT, where, KP_ARG(kp_str_sub(key, 0, 80)));
+		}
+	}
+	return 0;
+}
+
 int kp_make_object(
 	const struct kp_maker *m, const struct kp_jmember *members, uint32_t n, struct kp_jv *ret)
 {

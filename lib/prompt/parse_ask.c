@@ -3,6 +3,7 @@
 
 #include "json/write.h"
 #include "parse/message.h"
+#include "prompt/tools.h"
 
 enum { ARENA = 64 << 20, MAX_NODES = 1 << 20, ANSWER_PART = 64 << 20 };
 
@@ -42,8 +43,9 @@ static int read_member(struct kp_json *j, kp_str name, struct request *r, struct
 							 members[i].value, err);
 		}
 	}
-	return kp_json_fail(
-		j, err, "unknown member `%" KP_FMT "`", KP_ARG(kp_str_sub(name, 0, 80)));
+	kp_json_fail(j, err, "unknown parameter");
+	err->reason = "unknown_parameter";
+	return -1;
 }
 
 static int read_request(kp_str body, struct kp_arena *a, struct request *r, struct kp_err *err)
@@ -53,7 +55,7 @@ static int read_request(kp_str body, struct kp_arena *a, struct request *r, stru
 	int more;
 	*r = (struct request){ .finish = KP_S("stop") };
 	kp_json_init(&j, body, a);
-	if (kp_json_object(&j, err)) {
+	if (kp_json_body(&j, err)) {
 		return -1;
 	}
 	while ((more = kp_json_member(&j, &name, err)) > 0) {
@@ -62,6 +64,14 @@ static int read_request(kp_str body, struct kp_arena *a, struct request *r, stru
 		}
 	}
 	if (more < 0 || kp_json_end(&j, err)) {
+		return -1;
+	}
+	if (!kp_str_eq(r->finish, KP_S("stop")) && !kp_str_eq(r->finish, KP_S("length")) &&
+		!kp_str_eq(r->finish, KP_S("abort"))) {
+		return kp_err_param(
+			err, "finish_reason", "`finish_reason` must be stop, length or abort");
+	}
+	if (r->tools.type && kp_tools_check(&r->tools, err)) {
 		return -1;
 	}
 	if (!r->text.p == !r->ids.type) {
@@ -218,8 +228,8 @@ static int write_answer(const struct request *r, const struct kp_parsers *p, con
 	struct kp_buf *out, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf finish;
-	kp_buf_init(&finish, 1024);
-	kp_buf_add(&finish, kp_str_sub(r->finish, 0, 1000));
+	kp_buf_init(&finish, 16);
+	kp_buf_add(&finish, r->finish);
 	const char *reason = kp_message_finish(kp_buf_cstr(&finish), a->message.n_calls);
 	kp_buf_addc(out, '{');
 	out->failed |= !kp_message_write(&a->message, KP_REASONING_FIELD, true, out);

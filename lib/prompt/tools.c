@@ -58,19 +58,26 @@ static int check_tool(const struct kp_jv *tool, uint32_t i, struct kp_err *err)
 	return 0;
 }
 
+int kp_tools_check(const struct kp_jv *list, struct kp_err *err)
+{
+	if (list->n > KP_MAX_TOOLS) {
+		return kp_err_param(
+			err, "tools", "`tools`: at most %d tools, got %u", KP_MAX_TOOLS, list->n);
+	}
+	for (uint32_t i = 0; i < list->n; i++) {
+		if (check_tool(&list->items[i], i, err)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
 int kp_tools_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_jv list;
-	if (kp_jv_read_as(j, KP_JSON_ARRAY, KP_MAX_VALUES, &list, err)) {
+	if (kp_jv_read_as(j, KP_JSON_ARRAY, KP_MAX_VALUES, &list, err) ||
+		kp_tools_check(&list, err)) {
 		return -1;
-	}
-	if (list.n > KP_MAX_TOOLS) {
-		return kp_json_fail(j, err, "at most %d tools, got %u", KP_MAX_TOOLS, list.n);
-	}
-	for (uint32_t i = 0; i < list.n; i++) {
-		if (check_tool(&list.items[i], i, err)) {
-			return -1;
-		}
 	}
 	turn->chat.tools = list.n ? list : (struct kp_jv){ .type = KP_JSON_NONE };
 	return 0;

@@ -10,6 +10,8 @@ enum { KP_MAX_TOOLS = 1024 };
 /* Reads the array at the cursor into turn->chat.tools, each as the client wrote it: templates print them, so the same keys in the same order.
    An empty list is none. INVALID_ARGUMENT with the place ("tools[1].function.name"). */
 int kp_tools_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
+/* Are these tools as kp_tools_read takes them? list: an ARRAY. */
+int kp_tools_check(const struct kp_jv *list, struct kp_err *err) KP_MUST_USE;
 /* Reads a string or an object into turn->chat: tool_choice and, of a tool by name or `allowed_tools`, allowed. Whether those tools exist
    is settled later, since `tools` may come behind it. */
 int kp_tool_choice_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;

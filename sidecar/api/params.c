@@ -754,7 +754,7 @@ static int read_all(struct reader *r, struct kp_err *err)
 {
 	kp_str name;
 	int more;
-	if (kp_json_object(&r->j, err)) {
+	if (kp_json_body(&r->j, err)) {
 		return -1;
 	}
 	while ((more = kp_json_member(&r->j, &name, err)) > 0) {

@@ -191,7 +191,7 @@ static int read_generate(kp_str body, struct kp_turn *turn, struct kp_err *err)
 	int more;
 	kp_params_defaults(turn);
 	kp_json_init(&a.j, body, turn->arena);
-	if (kp_json_object(&a.j, err)) {
+	if (kp_json_body(&a.j, err)) {
 		return -1;
 	}
 	while ((more = kp_json_member(&a.j, &name, err)) > 0) {

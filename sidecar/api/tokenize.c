@@ -90,7 +90,7 @@ static int read_members(struct ask *a, kp_str body, struct kp_turn *turn,
 	turn->n_prompts = 1;
 	turn->sampling.n = 1;
 	kp_json_init(&a->j, body, turn->arena);
-	if (kp_json_object(&a->j, err)) {
+	if (kp_json_body(&a->j, err)) {
 		return -1;
 	}
 	while ((more = kp_json_member(&a->j, &name, err)) > 0) {

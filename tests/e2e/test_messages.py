@@ -239,10 +239,12 @@ def test_an11_what_requests_may_look_like(script):
     assert sent(tools=TOOLS, tool_choice={"type": "auto"}) == chat_ids(s, QUESTION, tools=WRAPPED)
     # What has no effect here.
     sent(QUESTION, metadata={"user_id": "u"}, service_tier="auto", extra_body={"temperature": 0.5, "top_p": 0.9, "top_k": 40, "cache_control": {"type": "ephemeral"}, "context_management": {"edits": []}, "mcp_servers": []})
+    ignored = {"cache_control": {"type": "ephemeral"}, "defer_loading": False, "eager_input_streaming": True, "input_examples": [{}], "allowed_callers": ["direct"]}
+    assert sent(tools=[{**t, **ignored} for t in TOOLS], tool_choice={"type": "auto"}) == chat_ids(s, QUESTION, tools=WRAPPED)
     # Thinking: the template's own switch.
     off = chat_ids(s, QUESTION, chat_template_kwargs={"enable_thinking": False})
     assert sent(thinking={"type": "disabled"}) == off != sent(QUESTION)
-    assert sent(thinking={"type": "enabled", "budget_tokens": 1024}) == sent(thinking={"type": "adaptive"}) == sent()
+    assert sent(thinking={"type": "enabled", "budget_tokens": 1024}) == sent(thinking={"type": "adaptive", "display": "omitted"}) == sent()
     assert sent(extra_body={"chat_template_kwargs": {"enable_thinking": False}}, thinking={"type": "adaptive"}) == off
     sent(QUESTION, extra_body={"output_config": {"effort": "low"}})  # this template has no efforts
 
@@ -343,6 +345,11 @@ def test_heads_that_are_no_http(script):
         ("system[0].type", {"system": [{"type": "image"}]}),
         ("tools[0].type", {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
         ("tools[0].input_schema", {"tools": [{"name": "f"}]}),
+        ("tools[1].parameters", {"tools": [TOOLS[0], {**TOOLS[0], "parameters": {}}]}),
+        ("tool_choice.disable_parallel_tool_calls", {"tool_choice": {"type": "auto", "disable_parallel_tool_calls": True}}),
+        ("thinking.budget", {"thinking": {"type": "adaptive", "budget": 5}}),
+        ("output_config.task_budget", {"output_config": {"task_budget": {"type": "tokens", "total": 1}}}),
+        ("output_config.format.strict", {"output_config": {"format": {"type": "json_schema", "schema": {}, "strict": True}}}),
         ("tool_choice", {"tool_choice": {"type": "maybe"}}),
         ("thinking", {"thinking": {"type": "enabled"}}),
         ("mcp_servers", {"mcp_servers": [{"type": "url"}]}),

@@ -9,7 +9,7 @@ import openai
 import pytest
 from programs import BUILD, PATIENCE, Gateway, engine, manifest
 from scripts import CALLS, QUESTION, TEXT, WEATHER, Scripted
-from wire import call, stream
+from wire import CHAT, call, stream
 
 TOOLS = [
     {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}},
@@ -135,6 +135,16 @@ def test_parse_on_the_admin_listener(script):
     bad = call(s.gateway.admin, "/parse", {"parser": "nobody", "text": ""})
     assert bad.status == 400 and bad.json()["error"]["param"] == "parser"
     assert call(s.gateway.admin, "/parse", {"model": "nobody", "text": ""}).status == 404
+    for body, param, message in [
+        ({"txt": "a"}, "txt", "`txt`: unknown parameter"),
+        ({"finish_reason": "tired"}, "finish_reason", "`finish_reason` must be stop, length or abort"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "`tools[0].function.name`: missing"),
+        ({"tools": [1]}, "tools[0]", "`tools[0]`: expected an object"),
+    ]:
+        error = call(s.gateway.admin, "/parse", {"parser": "hermes", "text": "", **body}).error
+        assert (error["param"], error["message"]) == (param, message)
+    for path, port in (("/parse", s.gateway.admin), (CHAT, s.gateway.port), ("/v1/tokenize", s.gateway.port), ("/generate", s.gateway.port)):
+        assert call(port, path, b"null").error["message"] == "`body`: expected an object, got null"
 
 
 def test_rp13_what_thoughts_are_called_is_the_gateways_choice(start, script):

@@ -285,6 +285,21 @@ FAULT(test_tc17_python,
 		  "T:get_weather {\"city\":\"a [b], (c)\",\"size\":[800,600],\"x\":-74.0046539,\"from\":1,\"e\":\"it's\",\"w\":\"C:\\\\\"}\n" },
 		false })
 
+/* Brackets in brackets: Python reads 200 of them. */
+static void test_tc17_deep_python(void **state)
+{
+	enum { LEVELS = 500 };
+	char open[LEVELS + 1], close[LEVELS + 1], text[2 * LEVELS + 100], means[2 * LEVELS + 100];
+	(void)state;
+	memset(open, '[', LEVELS);
+	memset(close, ']', LEVELS);
+	open[LEVELS] = close[LEVELS] = '\0';
+	snprintf(text, sizeof(text), "<function_calls>now(x=%s1%s)</function_calls>", open, close);
+	snprintf(means, sizeof(means), "T:now {\"x\":%s1%s}\n", open, close);
+	const struct row row = { { "olmo3", NULL, 0, text, means }, false };
+	check(&row, 1);
+}
+
 FAULT(test_tc18_the_same_tool_twice,
 	{ { "qwen3_coder", NULL, 0, Q1 W(P("city", "Rome")),
 		  A_C "T:get_weather {\"city\":\"Rome\"}\n" },
@@ -539,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_tc15_no_second_look_at_what_was_rejected),
 		cmocka_unit_test(test_tc16_nested_values),
 		cmocka_unit_test(test_tc17_python),
+		cmocka_unit_test(test_tc17_deep_python),
 		cmocka_unit_test(test_tc18_the_same_tool_twice),
 		cmocka_unit_test(test_tc19_state_is_of_one_choice),
 		cmocka_unit_test(test_tc20_json_in_a_string),

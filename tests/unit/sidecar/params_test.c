@@ -100,7 +100,7 @@ static const struct {
 	enum kp_turn_kind kind;
 	const char *body, *param, *reason, *msg;
 } refused[] = {
-	{ KP_TURN_CHAT, "[]", "", NULL, "expected an object, got an array" },
+	{ KP_TURN_CHAT, "[]", "", NULL, "`body`: expected an object, got an array" },
 	{ KP_TURN_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "model", NULL,
 		"`model`: missing" },
 	{ KP_TURN_CHAT, "{\"model\":\"m\"}", "messages", NULL, "`messages`: missing" },
