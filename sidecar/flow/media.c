@@ -173,6 +173,31 @@ static int read_images(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 	return 0;
 }
 
+/* What the engines say they take, as far as they have said anything. */
+static int check_engines(struct kp_flow *f, struct kp_err *err)
+{
+	const struct kp_model_revision *r = f->revision;
+	size_t n = f->turn.chat.n_media;
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		const struct kp_engine_info *info = r->facts[i] ? &r->facts[i]->info : NULL;
+		if (info && info->model.n && n > info->max_images) {
+			kp_err_set(err, KP_INVALID_ARGUMENT,
+				"%zu images in a request, and the engine takes at most %u", n,
+				info->max_images);
+			return kp_flow_media_blame(f, info->max_images, err);
+		}
+		if (info && info->normalizes) {
+			kp_err_set(err, KP_INVALID_ARGUMENT,
+				"the engine of model `%" KP_FMT
+				"` normalizes images itself, which is not supported",
+				KP_ARG(f->turn.model));
+			err->reason = "unsupported_parameter";
+			return kp_flow_media_blame(f, 0, err);
+		}
+	}
+	return 0;
+}
+
 enum kp_step kp_stage_fetch(struct kp_flow *f, struct kp_err *err)
 {
 	size_t n = f->turn.chat.n_media, most = f->l->gateway->config.max_images;
@@ -190,6 +215,9 @@ enum kp_step kp_stage_fetch(struct kp_flow *f, struct kp_err *err)
 		kp_err_set(
 			err, KP_INVALID_ARGUMENT, "%zu images in a request, at most %zu", n, most);
 		kp_flow_media_blame(f, most, err);
+		return KP_STEP_FAIL;
+	}
+	if (check_engines(f, err)) {
 		return KP_STEP_FAIL;
 	}
 	f->media = create(f, err);

@@ -265,6 +265,15 @@ def test_a_client_that_leaves_leaves_nothing(gateway, sim):
     wait_until(lambda: gateway.metric("kelpie_media_bytes") == gateway.metric("kelpie_requests_in_flight") == 0, "everything given back")
 
 
+def test_the_engines_own_limit(start, models):
+    sim = start(Sim, "--vocab", VOCAB, "--item-limits", "image=1,video=0")
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=models["qwen25"].folder)))
+    good = part(file_of(picture(2, 20, 20)))
+    assert ask(gateway, "m", [{"role": "user", "content": [good]}])[0] == 200
+    status, answer = ask(gateway, "m", [{"role": "user", "content": [good]}, {"role": "user", "content": ["x", good]}])
+    assert status == 400 and error(answer)[0] == "messages[1].content[1]" and "at most 1" in answer["error"]["message"], answer
+
+
 # --- /dev/shm ---
 
 

@@ -1,0 +1,78 @@
+"""Fifty large images at once, and what that does to those who only send text. By hand: `pytest -m slow -s tests/e2e/test_image_load.py`."""
+
+import json
+import multiprocessing
+import pathlib
+import re
+import time
+
+import pytest
+import vision
+import wire
+from programs import Gateway, Sim, engine, manifest
+from vision import file_of, part, picture
+from wire import CHAT
+
+N, BOUND = 50, 1.5
+
+
+def send(port, body, n, barrier):
+    connections = [wire.Connection(port, 300) for _ in range(n)]
+    barrier.wait()
+    for c in connections:
+        c.send(body)
+    assert all(c.answer().status == 200 for c in connections)
+
+
+def p99(port, seconds=None, alive=None):
+    """Time to the first byte of short texts, one after the other."""
+    body = wire.encode(CHAT, {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2, "stream": True})
+    times, end = [], time.monotonic() + (seconds or 600)
+    while time.monotonic() < end and (alive is None or alive()):
+        with wire.Connection(port) as c:
+            c.send(body)
+            begin = time.perf_counter()
+            c.socket.recv(1)
+            times.append(time.perf_counter() - begin)
+        time.sleep(0.005)
+    if alive:
+        print([round(max(times[i : i + 20]) * 1e3, 1) for i in range(0, len(times), 20)])
+    times.sort()
+    return times[int(len(times) * 0.99)] * 1e3, len(times)
+
+
+def delays(pid):
+    """Milliseconds that the threads of one name ran, and waited for a processor."""
+    sums = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        name = re.sub(r"-\d+", "", (task / "comm").read_text().strip())
+        ran, waited, _ = map(int, (task / "schedstat").read_text().split())
+        old = sums.get(name, (0, 0))
+        sums[name] = (old[0] + ran / 1e6, old[1] + waited / 1e6)
+    return sums
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_text_is_answered_while_images_are_made(start, qwen3_path, tmp_path):
+    model = vision.Model("qwen25", qwen3_path, tmp_path)
+    sim = start(Sim, "--vocab", 151700, "--max-context", 100000)
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=model.folder)))
+    image = file_of(picture(1, 4000, 3000).resize((4000, 3000)), "JPEG", quality=60)
+    body = wire.encode(CHAT, {"model": "m", "messages": [{"role": "user", "content": [part(vision.data_url(image))]}], "max_tokens": 2})
+    p99(gateway.port, 3)
+    idle, n_idle = p99(gateway.port, 5)
+    barrier = multiprocessing.Barrier(2)
+    sender = multiprocessing.Process(target=send, args=(gateway.port, body, N, barrier))
+    sender.start()
+    barrier.wait()
+    before, begin = delays(gateway.pid), time.monotonic()
+    loaded, n_loaded = p99(gateway.port, alive=sender.is_alive)
+    seconds = time.monotonic() - begin
+    after = delays(gateway.pid)
+    sender.join()
+    print({k: [round(a - b) for a, b in zip(v, before.get(k, (0, 0)))] for k, v in after.items()})
+    print(json.dumps({"image bytes": len(image), "seconds": round(seconds, 1), "idle p99 ms": round(idle, 2), "loaded p99 ms": round(loaded, 2),
+                      "samples": [n_idle, n_loaded], "rss MiB": gateway.rss() >> 10}))
+    assert sender.exitcode == 0
+    assert loaded <= idle * BOUND
