@@ -41,11 +41,19 @@ def names(text):
 
 def test_every_path_of_the_public_listener():
     code = (ROOT / "sidecar/api/http.c").read_text()
-    there = set(re.findall(r'\{ KP_S_INIT\("([A-Z]+)"\), KP_S_INIT\("([^"]+)"\)', code))
-    there |= {("GET", prefix + "NAME") for prefix in re.findall(r'_prefix = KP_S_INIT\("([^"]+)"\)', code)}
+    there = set(re.findall(r'\{ KP_S_INIT\("([A-Z]+)"\), KP_S_INIT\("([^"]*)"\)', code))
+    prefixes = dict(re.findall(r'(\w+)_prefix = KP_S_INIT\("([^"]+)"\)', code))
+    there |= {("GET", prefixes["models"] + "NAME")}
+    # Paths of one response are what follows its id.
+    ways = {way for way in there if not way[1] or way[1] == "/input_items"}
+    there = there - ways | {(method, prefixes["responses"] + "ID" + rest) for method, rest in ways}
     written = set()
-    for page, title in (("openai", "# The OpenAI API of the gateway"), ("anthropic", "# Anthropic's Messages API of the gateway")):
-        for cells in rows(section(f"docs/api-{page}.md", title).split("\n## ")[0]):
+    for page, title in (
+        ("api-openai", "# The OpenAI API of the gateway"),
+        ("api-anthropic", "# Anthropic's Messages API of the gateway"),
+        ("responses", "# OpenAI's Responses API of the gateway"),
+    ):
+        for cells in rows(section(f"docs/{page}.md", title).split("\n## ")[0]):
             method = None
             for name in names(cells[0]):
                 method, path = name.split(" ") if " " in name else (method, name)
@@ -54,7 +62,8 @@ def test_every_path_of_the_public_listener():
 
 
 SETS = {"BOTH": {"CHAT", "COMPLETION"}, "ANTHROPIC": {"MESSAGES", "COUNT"}}
-SETS["ALL"] = SETS["BOTH"] | SETS["ANTHROPIC"]
+SETS["MOST"] = SETS["BOTH"] | {"RESPONSES"}
+SETS["ALL"] = SETS["MOST"] | SETS["ANTHROPIC"]
 
 
 def table_of_parameters():
@@ -97,6 +106,13 @@ def test_every_parameter_of_messages():
     cells = rows(section("docs/api-anthropic.md", "## Parameters").partition("\n### ")[0])
     written = [name for row in cells for name in names(row[0])]
     assert sorted(written) == sorted(name for name, where, _ in table_of_parameters() if "MESSAGES" in where)
+
+
+def test_every_parameter_of_responses():
+    cells = rows(section("docs/responses.md", "## Parameters").partition("\n### ")[0])
+    written = [name for row in cells for name in names(row[0])]
+    # Values stand in the same cell.
+    assert sorted(set(written) - {"auto", "default"}) == sorted(name for name, where, _ in table_of_parameters() if "RESPONSES" in where)
 
 
 def test_every_parameter_of_tokenize_and_detokenize():
