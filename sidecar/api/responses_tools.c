@@ -23,6 +23,13 @@ static void show(struct kp_flow *f)
 	}
 }
 
+/* What stands in the loop's buffer when a request waits would be sent to another one. */
+static void begin(struct kp_flow *f)
+{
+	kp_response_begin(kp_response_of(&f->turn), out_of(f));
+	show(f);
+}
+
 /* One answer fewer to wait for. */
 static void answered(struct kp_flow *f)
 {
@@ -168,7 +175,7 @@ enum kp_step kp_responses_stage_list(struct kp_flow *f, struct kp_err *err)
 	if (!f->encoder_state && kp_flow_open(f, 1, err)) {
 		return KP_STEP_FAIL;
 	}
-	kp_response_begin(r, out_of(f));
+	begin(f);
 	r->asks = 1;
 	r->listing->ask = kp_mcp_list(r->listing->session, on_listed, f);
 	f->stage--; /* here again */
@@ -398,7 +405,7 @@ enum kp_step kp_responses_stage_allowed(struct kp_flow *f, struct kp_err *err)
 		if (!f->encoder_state && kp_flow_open(f, 1, err)) {
 			return KP_STEP_FAIL;
 		}
-		kp_response_begin(r, out_of(f));
+		begin(f);
 		allow(f, request, id);
 		found = true;
 	}

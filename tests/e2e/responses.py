@@ -1,10 +1,13 @@
 """What the tests of /v1/responses share: a strict reader of its streams, and one engine and gateway per text."""
 
 import json
+import threading
 
 import openai
+from programs import Gateway
 from scripts import QUESTION, Scripted
-from wire import Connection
+from wire import Broken, Connection
+from wire import call as ask
 
 PATH = "/v1/responses"
 TOOLS = [
@@ -138,3 +141,49 @@ def plain(output):
             value["content"] = [{k: v for k, v in part.items() if k in ("type", "text")} for part in value["content"]]
         found.append(value)
     return found
+
+
+class Talker(threading.Thread):
+    """One conversation after the other, with a gateway that may end at any moment. `told`: what was acknowledged, with what it said."""
+
+    def __init__(self, s, port):
+        super().__init__(daemon=True)
+        self.s, self.port, self.told, self.n, self.over = s, port, {}, 0, threading.Event()
+        self.start()
+
+    def say(self, body):
+        with Connection(self.port) as c:
+            c.request(PATH, body)
+            status, headers = c.head()
+            text = b"".join(c.pieces(headers)).decode()
+        assert status == 200, text
+        response = read_events(text)[-1]["response"] if body.get("stream") else json.loads(text)
+        assert response["status"] == "completed", response
+        self.told[response["id"]] = response
+        return response
+
+    def run(self):
+        previous = None
+        while not self.over.is_set():
+            try:
+                previous, self.n = self.one(previous), self.n + 1
+            except (OSError, Broken):
+                return  # it was killed
+
+
+def killed_and_asked(start, s, kind, seconds):
+    """A gateway is killed while four clients talk to it; a new one on the same history must know all that they were told, and says it again."""
+    gateway = start(Gateway, s.manifest, *s.options)
+    talkers = [kind(s, gateway.port) for _ in range(4)]
+    threading.Event().wait(seconds)
+    gateway.kill()
+    for t in talkers:
+        t.over.set()
+        t.join()
+    told = {k: v for t in talkers for k, v in t.told.items()}
+    again = start(Gateway, s.manifest, *s.options)
+    for key, response in told.items():
+        answer = ask(again.port, f"{PATH}/{key}")
+        assert answer.status == 200 and answer.json() == response, (key, answer.body)
+    again.stop()
+    return told

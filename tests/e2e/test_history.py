@@ -2,16 +2,13 @@
 lost: nothing that it acknowledged."""
 
 import functools
-import json
 import random
-import threading
 
 import openai
 import pytest
-from programs import Gateway, engine, manifest
-from responses import PATH, Script, read_events
+from programs import engine, manifest
+from responses import PATH, Script, Talker, killed_and_asked
 from scripts import TEXT
-from wire import Broken, Connection
 from wire import call as ask
 
 NO_THINKING = {"reasoning": {"effort": "none"}}
@@ -147,60 +144,19 @@ def test_a_gateway_that_keeps_nothing_says_so(start, qwen3, qwen3_path, token_fi
     assert call(s.gateway, f"{PATH}/{first.id}")[0] == 404
 
 
-class Talker(threading.Thread):
-    """Conversations, one after the other, with a gateway that may end at any moment. `told`: what was acknowledged, with what it said."""
+class Turns(Talker):
+    """Conversations of four turns."""
 
-    def __init__(self, s, port):
-        super().__init__(daemon=True)
-        self.s, self.port, self.told, self.over = s, port, {}, threading.Event()
-        self.start()
-
-    def one(self, previous, i):
-        body = self.s.ask(input=f"turn {i}", stream=i % 2 == 0, **NO_THINKING)
-        if previous:
-            body["previous_response_id"] = previous
-        with Connection(self.port) as c:
-            c.request(PATH, body)
-            status, headers = c.head()
-            text = b"".join(c.pieces(headers)).decode()
-        assert status == 200, text
-        response = read_events(text)[-1]["response"] if body["stream"] else json.loads(text)
-        if response["status"] == "completed":
-            self.told[response["id"]] = response
-        return response["id"]
-
-    def run(self):
-        i, previous = 0, None
-        while not self.over.is_set():
-            try:
-                previous, i = self.one(previous if i % 4 else None, i), i + 1
-            except (OSError, Broken):
-                return  # it was killed
-
-
-def killed_and_asked(start, s, where, seconds):
-    """A gateway on that history is killed while four clients talk to it; a new one must know all that they were told."""
-    gateway = start(Gateway, s.manifest, "--history", where)
-    talkers = [Talker(s, gateway.port) for _ in range(4)]
-    threading.Event().wait(seconds)
-    gateway.kill()
-    for t in talkers:
-        t.over.set()
-        t.join()
-    told = {k: v for t in talkers for k, v in t.told.items()}
-    again = start(Gateway, s.manifest, "--history", where)
-    for key, response in told.items():
-        status, answer = call(again, f"{PATH}/{key}")
-        assert status == 200 and answer == response, (key, answer)
-    again.stop()
-    return len(told)
+    def one(self, previous):
+        more = {"previous_response_id": previous["id"]} if previous and self.n % 4 else {}
+        return self.say({**self.s.ask(input=f"turn {self.n}", stream=self.n % 2 == 0, **NO_THINKING), **more})
 
 
 def kill_often(start, qwen3, qwen3_path, token_file, tmp_path, times):
     s = Script(start, qwen3, qwen3_path, token_file, HELLO)
     s.manifest = manifest(engine("sim", s.sim.port, path=qwen3_path))
-    rng = random.Random(9)
-    return sum(killed_and_asked(start, s, f"sqlite:{tmp_path}/history", rng.uniform(0.05, 0.5)) for _ in range(times))
+    s.options, rng = ("--history", f"sqlite:{tmp_path}/history"), random.Random(9)
+    return sum(len(killed_and_asked(start, s, Turns, rng.uniform(0.05, 0.5))) for _ in range(times))
 
 
 def test_a_gateway_that_is_killed_loses_nothing_it_acknowledged(start, qwen3, qwen3_path, token_file, tmp_path):

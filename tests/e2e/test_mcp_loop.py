@@ -3,13 +3,15 @@ of other servers that a test is named after are those of the catalogue (MC-.., R
 
 import http.client
 import json
+import random
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
 from programs import ASAN, QWEN3_TOKENS, ROOT, Gateway, Program, Sim, engine, manifest, wait_until
-from responses import PATH, events, plain
+from responses import PATH, Talker, events, killed_and_asked, plain
 from scripts import EOS
 from wire import Connection
 from wire import call as ask
@@ -255,6 +257,14 @@ def test_parallel_calls_run_at_once(rig, server):
     assert [e["begins"] for e in server.said("ping")[before:]] == [True] * 3 + [False] * 3
 
 
+def test_streams_on_one_loop_do_not_mix(rig):
+    r = rig("I look.\n" + calls(WEATHER, PING), "It rains.", options=("--loops", "1"))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda i: events(r.gateway, r.ask(metadata={"i": str(i)})), range(24)))
+    for i, es in enumerate(found):
+        assert es[-1]["response"]["metadata"] == {"i": str(i)} and {e["response"]["id"] for e in es if "response" in e} == {es[0]["response"]["id"]}
+
+
 def test_a_client_that_leaves_cancels_its_call(rig, server):
     r = rig(calls(("s__slow", {})), "Never.")
     before = len(server.said("slow"))
@@ -311,6 +321,43 @@ def test_allowed_tools(rig):
     assert "s__ping" in prompt and "s__get_weather" not in prompt
     (prompt,) = r.prompts(r.whole(tools=[{**r.ask()["tools"][0], "allowed_tools": {"read_only": True}}]))
     assert "s__get_weather" in prompt and "s__ping" not in prompt
+
+
+class Approvals(Talker):
+    """A question, a call that is asked about, and a yes."""
+
+    def one(self, previous):
+        asked = previous and previous["output"][-1]
+        if not asked or asked["type"] != "mcp_approval_request":
+            return self.say(self.s.ask(approval="always", stream=self.n % 3 == 0))
+        yes = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
+        return self.say(self.s.ask(approval="always", input=[yes], previous_response_id=previous["id"], stream=self.n % 2 == 0))
+
+
+def kill_often(start, rig, server, tmp_path, times):
+    """How many tool conversations came to their end. Each call that was acknowledged was made once: the server knows of no more than those, and one for each client
+    that was cut off."""
+    r, rng, done = rig(calls(WEATHER), "It rains.", options=("--history", f"sqlite:{tmp_path}/history")), random.Random(7), 0
+    r.gateway.stop()
+    for _ in range(times):
+        before = len(server.said("get_weather"))
+        told = killed_and_asked(start, r, Approvals, rng.uniform(0.05, 0.6))
+        made = [i for v in told.values() for i in v["output"] if i["type"] == "mcp_call"]
+        assert len({i["approval_request_id"] for i in made}) == len(made) and all(i["output"] == "rain in Zug" for i in made)
+        assert len(made) <= len(server.said("get_weather")) - before <= len(made) + 4
+        done += len(made)
+    return done
+
+
+def test_tool_conversations_with_a_gateway_that_is_killed(start, rig, server, tmp_path):
+    kill_often(start, rig, server, tmp_path, 3)
+
+
+@pytest.mark.slow
+def test_tool_conversations_with_gateways_killed_at_200_moments(start, rig, server, tmp_path):
+    done = kill_often(start, rig, server, tmp_path, 200)
+    assert done >= 200
+    print(f"{done} tool conversations ended, none lost, none doubled")
 
 
 @pytest.mark.alone

@@ -13,7 +13,8 @@ mcp = MCPServer("test", version="1")
 
 
 def say(**what):
-    print(json.dumps(what), flush=True)
+    sys.stdout.write(json.dumps(what) + "\n")  # in one piece: tools run on threads
+    sys.stdout.flush()
 
 
 @mcp.tool(annotations=ToolAnnotations(read_only_hint=True))
