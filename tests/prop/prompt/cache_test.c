@@ -1,5 +1,5 @@
 /* TK-14: what the cache gives is what encoding gives. Conversations grow, are edited, forked and cut over made-up tokenizers, in caches from tiny to roomy, under scopes that
-   must not meet; every step is encoded twice, with the cache and without. Real tokenizers and templates: tests/oracle/sidecar/test_prompt_cache.py. */
+   must not meet; every step is encoded twice, with the cache and without. Real tokenizers and templates: tests/oracle/prompt/test_prompt_cache.py. */
 #include "prompt/cache.h"
 #include "tests/unit/token/naive.h"
 #include "wire/list.h"
