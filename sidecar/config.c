@@ -17,7 +17,7 @@ const char *const kp_reasoning_field_names[] = { "reasoning_content", "reasoning
 #define AT(member) offsetof(struct kp_config, member)
 static const struct kp_cmdline_option options[] = {
 	{ "--manifests", "PATH",
-		"file or directory of manifests (InferencePool, InferenceEngine); watched",
+		"file or directory of manifests (InferencePool, InferenceEngine, ToolServer); watched",
 		KP_OPTION_STRING, AT(manifests), 0, 0, NULL },
 	{ "--control", "HOST:PORT", "the operator, instead of --manifests", KP_OPTION_STRING,
 		AT(control), 0, 0, NULL },
@@ -45,6 +45,9 @@ static const struct kp_cmdline_option options[] = {
 	{ "--bootstrap-ca", "FILE",
 		"with --bootstrap: PEM bundle that verifies the operator, and other gateways",
 		KP_OPTION_STRING, AT(bootstrap_ca), 0, 0, NULL },
+	{ "--tool-secrets", "DIR",
+		"where Secrets of ToolServers are mounted, as DIR/SECRET/KEY; looked at every few seconds",
+		KP_OPTION_STRING, AT(tool_secrets), 0, 0, NULL },
 	{ "--state-dir", "DIR", "keeps the last good program, for a start without operator",
 		KP_OPTION_STRING, AT(state_dir), 0, 0, NULL },
 	{ "--cache-dir", "DIR",

@@ -25,7 +25,8 @@ struct kp_config {
 	const char *tls_dir; /* tls.crt, tls.key, ca.crt for control and peers; NULL: cleartext */
 	/* Who makes the files of tls_dir, which is in state_dir then; NULL: somebody else. Who signs a certificate, whose pod this is, and who is believed. */
 	const char *bootstrap, *token_file, *bootstrap_ca;
-	const char *state_dir; /* of the last good program; NULL: not kept */
+	const char *tool_secrets; /* folder of SECRET/KEY files for tool servers; NULL: none */
+	const char *state_dir;    /* of the last good program; NULL: not kept */
 	const char *
 		cache_dir; /* of images of tokenizers; NULL: `tokenizers` in state_dir, if there is one */
 	uint32_t locality_margin; /* a farther engine is taken when it runs this many fewer */

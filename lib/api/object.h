@@ -25,6 +25,7 @@ struct kp_object {
 	union {
 		const struct kp_inference_pool_spec *pool;
 		const struct kp_inference_engine_spec *engine;
+		const struct kp_tool_server_spec *tool_server;
 		const void *any;
 	} spec; /* by kind */
 };

@@ -79,3 +79,14 @@ bool kp_rule_one_source(const json_t *self)
 {
 	return has(self, "template") + has(self, "workloadRef") + has(self, "endpoints") <= 1;
 }
+
+bool kp_rule_http_url(const json_t *self)
+{
+	kp_str url = kp_str_n(json_string_value(self), json_string_length(self));
+	return kp_str_starts(url, KP_S("https://")) || kp_str_starts(url, KP_S("http://"));
+}
+
+bool kp_rule_value_or_secret(const json_t *self)
+{
+	return has(self, "value") != has(self, "secretKeyRef");
+}

@@ -8,7 +8,8 @@
 
 const char *kp_item_kind_name(uint32_t kind, char buf[16])
 {
-	static const char *const names[] = { "none", "pool", "engine", "endpoint", "gateway" };
+	static const char *const names[] = { "none", "pool", "engine", "endpoint", "gateway",
+		"tool server" };
 	if (kind < KP_LEN(names)) {
 		return names[kind];
 	}

@@ -14,10 +14,11 @@
 
 enum kp_item_kind {
 	KP_ITEM_NONE = 0,
-	KP_ITEM_POOL = 1,     /* key "default/demo" */
-	KP_ITEM_ENGINE = 2,   /* "default/demo" */
-	KP_ITEM_ENDPOINT = 3, /* "default/demo/127.0.0.1:50051" */
-	KP_ITEM_GATEWAY = 4,  /* its id */
+	KP_ITEM_POOL = 1,        /* key "default/demo" */
+	KP_ITEM_ENGINE = 2,      /* "default/demo" */
+	KP_ITEM_ENDPOINT = 3,    /* "default/demo/127.0.0.1:50051" */
+	KP_ITEM_GATEWAY = 4,     /* its id */
+	KP_ITEM_TOOL_SERVER = 5, /* "default/weather" */
 };
 
 enum {

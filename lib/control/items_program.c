@@ -4,6 +4,7 @@
    come before the engines that name them, but gateways after the endpoints: they are read first. */
 #include "control/items.h"
 #include "control/message.h"
+#include "control/tool_server.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "net/addr.h"
@@ -143,6 +144,12 @@ static int write_program(struct writer *w, const struct kp_program *p, struct kp
 			return -1;
 		}
 	}
+	for (size_t i = 0; i < p->n_tool_servers; i++) {
+		kp_tool_server_write(&w->value, &p->tool_servers[i]);
+		if (add_item(w, KP_ITEM_TOOL_SERVER, p->tool_servers[i].name, err) < 0) {
+			return -1;
+		}
+	}
 	return 0;
 }
 
@@ -169,6 +176,7 @@ struct reader {
 	struct kp_program_pool *pools;
 	struct kp_program_engine *engines;
 	struct kp_program_gateway *gateways;
+	struct kp_program_tool_server *tool_servers;
 	struct kp_program_endpoint *endpoints;
 	const pb_endpoint **pb_endpoints;
 	struct kp_map names; /* public name -> the engine that has it first */
@@ -308,6 +316,26 @@ static int read_gateway(struct reader *r, const struct kp_item *i)
 		return -1;
 	}
 	r->gateways[r->p->n_gateways++] = g;
+	return 0;
+}
+
+static int read_tool_server(struct reader *r, const struct kp_item *i)
+{
+	struct kp_program_tool_server *t = &r->tool_servers[r->p->n_tool_servers];
+	char buf[16];
+	if (kp_tool_server_read(i->value, r->p->arena, t, r->err)) {
+		return kp_err_wrap(r->err, "read %s `%" KP_FMT "`", kp_item_kind_name(i->kind, buf),
+			KP_ARG(i->key));
+	}
+	if (!kp_str_eq(t->name, i->key) || !name_ok(r, t->name)) {
+		return invalid(r, i, "the name is not the key, or not of this namespace");
+	}
+	for (size_t k = 0; k < r->p->n_tool_servers; k++) {
+		if (kp_str_eq(r->tool_servers[k].label, t->label)) {
+			return invalid(r, i, "its label is another one's");
+		}
+	}
+	r->p->n_tool_servers++;
 	return 0;
 }
 
@@ -511,32 +539,37 @@ static int read_kind(
 static int read_items(struct reader *r)
 {
 	const struct kp_items *s = r->items;
-	size_t n_pools, n_engines, n_endpoints, n_gateways;
+	size_t n_pools, n_engines, n_endpoints, n_gateways, n_tool_servers;
 	(void)of_kind(s, KP_ITEM_POOL, &n_pools);
 	(void)of_kind(s, KP_ITEM_ENGINE, &n_engines);
 	(void)of_kind(s, KP_ITEM_GATEWAY, &n_gateways);
+	(void)of_kind(s, KP_ITEM_TOOL_SERVER, &n_tool_servers);
 	const struct kp_item *endpoints = of_kind(s, KP_ITEM_ENDPOINT, &n_endpoints);
 	if (s->n && s->p[0].kind == KP_ITEM_NONE) {
 		return invalid(r, &s->p[0], "an item has no kind");
 	}
-	if (s->n && s->p[s->n - 1].kind > KP_ITEM_GATEWAY) {
+	if (s->n && s->p[s->n - 1].kind > KP_ITEM_TOOL_SERVER) {
 		return refuse(r, &s->p[s->n - 1], KP_UNIMPLEMENTED, "an unknown kind of item");
 	}
 	struct kp_arena *a = r->p->arena;
 	r->pools = kp_arena_calloc(a, n_pools, sizeof(*r->pools));
 	r->engines = kp_arena_calloc(a, n_engines, sizeof(*r->engines));
 	r->gateways = kp_arena_calloc(a, n_gateways, sizeof(*r->gateways));
+	r->tool_servers = kp_arena_calloc(a, n_tool_servers, sizeof(*r->tool_servers));
 	r->endpoints = kp_arena_calloc(a, n_endpoints, sizeof(*r->endpoints));
 	r->pb_endpoints = kp_arena_calloc(a, n_endpoints, sizeof(pb_endpoint *));
-	if (!r->pools || !r->engines || !r->gateways || !r->endpoints || !r->pb_endpoints) {
+	if (!r->pools || !r->engines || !r->gateways || !r->tool_servers || !r->endpoints ||
+		!r->pb_endpoints) {
 		return kp_arena_full(r->err, "program");
 	}
 	r->p->pools = r->pools;
 	r->p->engines = r->engines;
 	r->p->gateways = r->gateways;
+	r->p->tool_servers = r->tool_servers;
 	if (read_kind(r, KP_ITEM_POOL, read_pool) < 0 ||
 		read_kind(r, KP_ITEM_ENGINE, read_engine) < 0 ||
-		read_kind(r, KP_ITEM_GATEWAY, read_gateway) < 0) {
+		read_kind(r, KP_ITEM_GATEWAY, read_gateway) < 0 ||
+		read_kind(r, KP_ITEM_TOOL_SERVER, read_tool_server) < 0) {
 		return -1;
 	}
 	for (size_t i = 0; i < n_endpoints; i++) {

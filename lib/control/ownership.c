@@ -3,6 +3,7 @@
    that holds, and a later one of the same pass is a conflict; of an earlier pass, it is as meant. Then
    endpoints of one address are one engine process, and of their owners one stays. */
 #include "control/ownership.h"
+#include "control/tool_server.h"
 
 #include "base/map.h"
 #include "base/vec.h"
@@ -64,6 +65,23 @@ static int copy_pools(struct decision *d, const struct kp_program *from)
 	}
 	d->p->pools = pools;
 	d->p->n_pools = from->n_pools;
+	return 0;
+}
+
+static int copy_tool_servers(struct decision *d, const struct kp_program *from)
+{
+	struct kp_program_tool_server *to =
+		kp_arena_calloc(d->arena, from->n_tool_servers, sizeof(*to));
+	if (!to) {
+		return kp_arena_full(d->err, "program");
+	}
+	for (size_t i = 0; i < from->n_tool_servers; i++) {
+		if (kp_tool_server_copy(&from->tool_servers[i], d->arena, &to[i], d->err)) {
+			return -1;
+		}
+	}
+	d->p->tool_servers = to;
+	d->p->n_tool_servers = from->n_tool_servers;
 	return 0;
 }
 
@@ -362,7 +380,7 @@ int kp_program_with_owners(const struct kp_program *p, const struct kp_program_g
 	struct decision d = { .arena = kp_arena_create(PROGRAM_BYTES), .err = err };
 	d.p = kp_arena_new(d.arena, struct kp_program);
 	d.p->arena = d.arena;
-	if (copy_pools(&d, p) < 0 || copy_engines(&d, p) < 0 ||
+	if (copy_pools(&d, p) < 0 || copy_tool_servers(&d, p) < 0 || copy_engines(&d, p) < 0 ||
 		copy_gateways(&d, gateways, n) < 0) {
 		kp_program_destroy(d.p);
 		return -1;

@@ -1,6 +1,6 @@
 /* DESIGN: the objects of one namespace, with the rules that need more than one of them. An engine
  * without endpoints is legal (it may get some later); it serves nothing. */
-#include "control/program.h"
+#include "control/tool_server.h"
 
 #include "base/map.h"
 
@@ -15,7 +15,9 @@ struct builder {
 	struct kp_program *p;
 	struct kp_program_engine *engines;
 	struct kp_program_pool *pools;
-	struct kp_map names; /* public name -> the engine object that has it first */
+	struct kp_program_tool_server *tool_servers;
+	struct kp_map names;  /* public name -> the engine object that has it first */
+	struct kp_map labels; /* label -> the tool server's object */
 };
 
 static kp_str join_name(struct kp_arena *a, kp_str ns, kp_str name)
@@ -168,13 +170,29 @@ static int add_pool(struct builder *b, const struct kp_object *o, struct kp_err 
 	return 0;
 }
 
+static int add_tool_server(struct builder *b, const struct kp_object *o, struct kp_err *err)
+{
+	const struct kp_object *first =
+		kp_map_set(&b->labels, o->spec.tool_server->label, kp_unconst(o));
+	if (first) {
+		kp_problem_object(b->problems, o, "spec.label",
+			"Invalid value: \"%" KP_FMT
+			"\": already the label of tool server \"%" KP_FMT "\"",
+			KP_ARG(o->spec.tool_server->label), KP_ARG(first->meta.name));
+	}
+	return kp_tool_server_from_object(
+		o, b->p->arena, &b->tool_servers[b->p->n_tool_servers++], err);
+}
+
 static int build(struct builder *b, struct kp_err *err)
 {
 	b->engines = kp_arena_calloc(b->p->arena, b->set->n, sizeof(*b->engines));
 	b->pools = kp_arena_calloc(b->p->arena, b->set->n, sizeof(*b->pools));
-	if (!b->engines || !b->pools) {
+	b->tool_servers = kp_arena_calloc(b->p->arena, b->set->n, sizeof(*b->tool_servers));
+	if (!b->engines || !b->pools || !b->tool_servers) {
 		return kp_arena_full(err, "program");
 	}
+	b->p->tool_servers = b->tool_servers;
 	b->p->engines = b->engines;
 	b->p->pools = b->pools;
 	for (size_t i = 0; i < b->set->n; i++) { /* sorted by name */
@@ -186,6 +204,9 @@ static int build(struct builder *b, struct kp_err *err)
 			return -1;
 		}
 		if (o->kind == KP_KIND_INFERENCE_POOL && add_pool(b, o, err)) {
+			return -1;
+		}
+		if (o->kind == KP_KIND_TOOL_SERVER && add_tool_server(b, o, err)) {
 			return -1;
 		}
 	}
@@ -208,8 +229,10 @@ int kp_program_build(const struct kp_object_set *set, kp_str ns, struct kp_probl
 	b.p = kp_arena_new(a, struct kp_program);
 	b.p->arena = a;
 	kp_map_init(&b.names);
+	kp_map_init(&b.labels);
 	int r = build(&b, err);
 	kp_map_fini(&b.names, NULL);
+	kp_map_fini(&b.labels, NULL);
 	if (r < 0) {
 		kp_program_destroy(b.p);
 		return -1;

@@ -65,6 +65,28 @@ struct kp_program_pool {
 	const uint16_t *target_ports;
 	size_t n_target_ports;
 };
+struct kp_program_tool_header {
+	kp_str name, value;
+	kp_str secret,
+		key; /* instead of a value: a Secret and its key; a gateway has it as a file */
+};
+/* An MCP server whose tools models may call. */
+struct kp_program_tool_server {
+	kp_str name;  /* "default/weather" */
+	kp_str label; /* once in a program */
+	kp_str url;
+	bool is_private; /* its host may lead to private addresses */
+	const struct kp_program_tool_header *headers;
+	size_t n_headers;
+	const kp_str *forward; /* names of clients' headers that are passed on */
+	size_t n_forward;
+	const kp_str *allowed; /* names of tools; none: all of them */
+	size_t n_allowed;
+	bool asks_never; /* nobody has to say yes to a call, but for those in `except`; else the other way round */
+	const kp_str *except; /* names of tools */
+	size_t n_except;
+	uint32_t connect_s, list_s, call_s, call_total_s;
+};
 struct kp_program {
 	struct kp_arena *arena;              /* owns everything */
 	const struct kp_program_pool *pools; /* by name */
@@ -73,10 +95,13 @@ struct kp_program {
 	size_t n_engines;
 	const struct kp_program_gateway *gateways; /* by id; none in a program from manifests */
 	size_t n_gateways;
+	const struct kp_program_tool_server *tool_servers; /* by name */
+	size_t n_tool_servers;
 };
 
 /* The objects of one namespace; those of others are left out. Every error found is appended to
- * `problems`: an engine whose pool does not exist, one model name meaning engines of two pools. No
+ * `problems`: an engine whose pool does not exist, one model name meaning engines of two pools, a
+ * label of two tool servers. No
  * pool at all is an error too. */
 int kp_program_build(const struct kp_object_set *set, kp_str ns, struct kp_problems *problems,
 	struct kp_program **ret, struct kp_err *err) KP_MUST_USE;

@@ -95,7 +95,7 @@ bool kp_mcp_needs_approval(const struct kp_mcp_approval *a, const struct kp_mcp_
 {
 	switch (a->rule) {
 	case KP_MCP_APPROVAL_NEVER:
-		return false;
+		return kp_mcp_filter_has(&a->always, t);
 	case KP_MCP_APPROVAL_BY_TOOL:
 		return kp_mcp_filter_has(&a->always, t) || !kp_mcp_filter_has(&a->never, t);
 	case KP_MCP_APPROVAL_UNSET:

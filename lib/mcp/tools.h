@@ -51,7 +51,7 @@ bool kp_mcp_filter_has(const struct kp_mcp_filter *f, const struct kp_mcp_tool *
 enum kp_mcp_approval_rule {
 	KP_MCP_APPROVAL_UNSET = 0, /* as ALWAYS */
 	KP_MCP_APPROVAL_ALWAYS,
-	KP_MCP_APPROVAL_NEVER,
+	KP_MCP_APPROVAL_NEVER, /* but for those in `always` */
 	KP_MCP_APPROVAL_BY_TOOL, /* none for those in `never` that are not in `always`; everything else is asked */
 };
 struct kp_mcp_approval {

@@ -42,6 +42,18 @@ static bool match_printable(kp_str s)
 	return s.n != 0;
 }
 
+static bool match_secret_key(kp_str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		char c = kp_lower(s.p[i]);
+		if (!(c >= 'a' && c <= 'z') && !kp_is_digit(c) && c != '-' && c != '.' &&
+			c != '_') {
+			return false;
+		}
+	}
+	return s.n != 0;
+}
+
 static bool match_absolute_path(kp_str s)
 {
 	return kp_str_starts(s, KP_S("/")) && kp_str_find_char(s, '\0') < 0;

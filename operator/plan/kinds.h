@@ -4,7 +4,7 @@
 
 #include "kube/kind.h"
 
-extern const struct kp_kube_kind kp_kind_pool, kp_kind_engine;
+extern const struct kp_kube_kind kp_kind_pool, kp_kind_engine, kp_kind_tool_server;
 extern const struct kp_kube_kind kp_kind_pod, kp_kind_node, kp_kind_service;
 extern const struct kp_kube_kind kp_kind_deployment, kp_kind_daemonset;
 

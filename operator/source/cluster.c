@@ -34,6 +34,7 @@ static const struct watched {
 } watched[] = {
 	{ &kp_kind_pool, KP_KIND_INFERENCE_POOL, "", NULL },
 	{ &kp_kind_engine, KP_KIND_INFERENCE_ENGINE, "", NULL },
+	{ &kp_kind_tool_server, KP_KIND_TOOL_SERVER, "", NULL },
 	{ &kp_kind_pod, KP_KIND_NONE, KP_INJECT_LABEL, kp_trim_pod },
 	{ &kp_kind_pod, KP_KIND_NONE, KP_INJECT_NODE_LABEL, kp_trim_pod },
 	{ &kp_kind_deployment, KP_KIND_NONE, OURS, kp_trim_owned },
@@ -178,8 +179,8 @@ static void add_ours(struct kp_cluster *c, struct kp_world *w, enum kp_kind kind
 	const struct kp_object *o = kp_object_set_find(w->set, kind, ns, name);
 	if (kind == KP_KIND_INFERENCE_ENGINE) {
 		kp_world_add_engine(w, v, o, kp_objects_problem(&c->objects, kind, ns, name));
-	} else if (o) {
-		kp_world_add_pool(w, v, o);
+	} else if (o && kind == KP_KIND_INFERENCE_POOL) {
+		kp_world_add_pool(w, v, o); /* of tool servers programs alone know, by the set */
 	}
 }
 
@@ -218,6 +219,8 @@ static void drop(struct kp_world *w, const struct source *s, const json_t *v)
 		(void)kp_world_drop_engine(w, v);
 	} else if (s->what->type == KP_KIND_INFERENCE_POOL) {
 		(void)kp_world_drop_pool(w, v); /* one that makes no sense is not there */
+	} else if (s->what->type == KP_KIND_TOOL_SERVER) {
+		return;
 	} else if (s->what->kind == &kp_kind_pod) {
 		(void)kp_world_drop_pod(w, v);
 	} else if (s->what->kind == &kp_kind_node) {
@@ -350,8 +353,13 @@ static bool may_gather(const struct kp_cluster *c)
 {
 	for (size_t i = 0; i < c->n_sources; i++) {
 		const struct source *s = &c->sources[i];
-		if (s->what->type != KP_KIND_NONE &&
-			!(s->store && kp_kube_store_state(s->store)->is_synced)) {
+		const struct kp_kube_store_state *st =
+			s->store ? kp_kube_store_state(s->store) : NULL;
+		/* Where nobody defined tool servers, or this operator may not see them, the rest goes on. */
+		bool is_without =
+			s->what->type == KP_KIND_TOOL_SERVER && st &&
+			(st->err.code == KP_NOT_FOUND || st->err.code == KP_PERMISSION_DENIED);
+		if (s->what->type != KP_KIND_NONE && !(st && st->is_synced) && !is_without) {
 			return false;
 		}
 	}
@@ -412,7 +420,8 @@ static void on_state(void *ctx)
 			kp_f_z("namespace", s->ns), kp_f_err(&st->err));
 	}
 	list_problems(s->c);
-	if (s->workload >= 0) { /* conditions say so */
+	if (s->workload >= 0 ||
+		s->what->type == KP_KIND_TOOL_SERVER) { /* conditions say so; it may be missing */
 		gather_soon(s->c);
 	}
 }

@@ -16,6 +16,7 @@
 
 #define WATCHDOG_PERIOD_NS (100 * KP_NS_PER_MS)
 #define STUCK_NS           (250 * KP_NS_PER_MS)
+#define SECRETS_PERIOD_NS  (5 * KP_NS_PER_S)
 #define TLS_PERIOD_NS      (2 * KP_NS_PER_S)
 
 struct kp_control {
@@ -40,6 +41,8 @@ struct kp_control {
 	struct kp_buf report;
 	bool is_ready;
 	struct kp_departed departed;
+	struct kp_tool_catalog *tools; /* of the program; NULL: there is none yet */
+	struct kp_timer secrets;       /* when their files are looked at again */
 };
 
 /* --- publishing --- */
@@ -49,6 +52,7 @@ static void publish(struct kp_defer *d)
 	struct kp_control *c = KP_CONTAINER(d, struct kp_control, publish);
 	struct kp_snapshot *s = kp_engines_snapshot(c->engines, ++c->version, c->created_wall_s);
 	s->has_program = c->program != NULL;
+	s->tools = c->tools ? kp_tool_catalog_ref(c->tools) : NULL;
 	for (size_t i = 0; i < c->gateway->n_loops; i++) {
 		kp_gwloop_publish(c->gateway->loops[i], kp_snapshot_ref(s));
 	}
@@ -59,6 +63,7 @@ static void publish(struct kp_defer *d)
 	kp_buf_lit(&report, "[+]listening: ok\n");
 	c->source->ops->report(c->source, &report);
 	bool ready = kp_engines_report(c->engines, &report);
+	kp_tool_catalog_report(c->tools, &report);
 	pthread_mutex_lock(&c->lock);
 	struct kp_buf old = c->report;
 	struct kp_snapshot *before = c->snapshot;
@@ -180,6 +185,32 @@ void kp_control_identify(struct kp_control *c, struct kp_endpoint *e)
 	post_about(c, e, on_identify);
 }
 
+/* --- tool servers --- */
+
+static void on_secrets(struct kp_timer *t);
+
+static void take_tools(struct kp_control *c)
+{
+	struct kp_tool_catalog *fresh =
+		kp_tool_catalog_create(c->program, c->gateway->config.tool_secrets, c->tools);
+	if (c->tools && fresh->digest == c->tools->digest) {
+		kp_tool_catalog_unref(fresh);
+	} else {
+		kp_tool_catalog_unref(c->tools);
+		c->tools = fresh;
+		on_changed(c);
+	}
+	if (c->tools->has_secrets) {
+		kp_timer_start(
+			c->loop, &c->secrets, kp_loop_now(c->loop) + SECRETS_PERIOD_NS, on_secrets);
+	}
+}
+
+static void on_secrets(struct kp_timer *t)
+{
+	take_tools(KP_CONTAINER(t, struct kp_control, secrets));
+}
+
 /* --- the program --- */
 
 static void on_program(void *arg, struct kp_program *p, int64_t created_wall_s)
@@ -191,6 +222,7 @@ static void on_program(void *arg, struct kp_program *p, int64_t created_wall_s)
 	if (c->is_running) {
 		uint16_t ports[KP_MAX_LISTEN];
 		kp_engines_apply(c->engines, p);
+		take_tools(c);
 		kp_gateway_listen(
 			c->gateway, ports, kp_control_target_ports(c, ports, KP_MAX_LISTEN));
 	}
@@ -275,6 +307,7 @@ static void *thread_main(void *arg)
 	c->is_running = true;
 	if (c->program) {
 		kp_engines_apply(c->engines, c->program);
+		take_tools(c);
 	}
 	c->source->ops->start(c->source);
 	if (c->gateway->config.tls_dir) {
@@ -332,6 +365,7 @@ static void on_stop(struct kp_msg *msg)
 	}
 	kp_timer_stop(c->loop, &c->watchdog);
 	kp_timer_stop(c->loop, &c->tls);
+	kp_timer_stop(c->loop, &c->secrets);
 	kp_loop_undefer(&c->publish);
 	kp_engines_destroy(kp_steal(c->engines));
 	kp_loop_stop(c->loop);
@@ -361,6 +395,7 @@ void kp_control_destroy(struct kp_control *c)
 	kp_loop_destroy(c->loop);
 	kp_program_destroy(c->program);
 	kp_snapshot_unref(c->snapshot);
+	kp_tool_catalog_unref(c->tools);
 	kp_departed_fini(&c->departed);
 	kp_buf_fini(&c->report);
 	kp_mem_free(c->loop_was_stuck);

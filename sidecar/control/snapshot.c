@@ -114,6 +114,7 @@ void kp_snapshot_unref(struct kp_snapshot *s)
 		kp_mem_free(r->why_not);
 		kp_mem_free(r);
 	}
+	kp_tool_catalog_unref(s->tools);
 	kp_mem_free(s->models);
 	kp_mem_free(s->revisions);
 	kp_mem_free(s);

@@ -4,6 +4,7 @@
 #ifndef SIDECAR_CONTROL_SNAPSHOT_H
 #define SIDECAR_CONTROL_SNAPSHOT_H
 
+#include "sidecar/control/catalog.h"
 #include "sidecar/control/endpoint.h"
 #include "sidecar/control/facts.h"
 #include "prompt/text_stack.h"
@@ -42,6 +43,7 @@ struct kp_snapshot {
 	size_t n_models;
 	struct kp_model_revision **revisions;
 	size_t n_revisions;
+	struct kp_tool_catalog *tools; /* a reference; NULL: none are known */
 };
 /* Building one (control thread): revisions first, then names; seal ends it. */
 struct kp_snapshot *kp_snapshot_create(uint64_t version, int64_t created_wall_s);

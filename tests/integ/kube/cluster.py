@@ -14,8 +14,8 @@ import rig
 sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
 from fakes import ENDPOINT, message, programs, wait_until  # noqa: E402
 
-GROUPS = {"InferencePool": "inference.networking.k8s.io/v1", "InferenceEngine": "kelpie.dev/v1alpha1"}
-PLURALS = {"InferencePool": "inferencepools", "InferenceEngine": "inferenceengines"}
+GROUPS = {"InferencePool": "inference.networking.k8s.io/v1", "InferenceEngine": "kelpie.dev/v1alpha1", "ToolServer": "kelpie.dev/v1alpha1"}
+PLURALS = {"InferencePool": "inferencepools", "InferenceEngine": "inferenceengines", "ToolServer": "toolservers"}
 
 
 class Operator(programs.Operator):

@@ -19,7 +19,7 @@ sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
 from cluster import wait_for_kinds  # noqa: E402
 
 pytestmark = pytest.mark.kube
-PLURALS = {"InferencePool": "inferencepools", "InferenceEngine": "inferenceengines"}
+PLURALS = {"InferencePool": "inferencepools", "InferenceEngine": "inferenceengines", "ToolServer": "toolservers"}
 ENGINE = {
     "apiVersion": "kelpie.dev/v1alpha1",
     "kind": "InferenceEngine",
@@ -73,7 +73,7 @@ def patch(space, what, body):
 
 def test_row_5_definitions_cost_no_more_than_the_server_allows(defined):
     """What would cost too much, or is not structural, the server refuses or says so in a condition."""
-    for name in "inferencepools.inference.networking.k8s.io", "inferenceengines.kelpie.dev":
+    for name in "inferencepools.inference.networking.k8s.io", "inferenceengines.kelpie.dev", "toolservers.kelpie.dev":
         crd = defined.ask("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
         held = {c["type"] for c in crd["status"]["conditions"] if c["status"] == "True"}
         assert {"Established", "NamesAccepted"} <= held and "NonStructuralSchema" not in held, crd["status"]

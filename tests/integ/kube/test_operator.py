@@ -12,10 +12,10 @@ import rig
 sys.path.insert(0, str(rig.ROOT / "tests/integ/operator"))
 import fakes  # noqa: E402
 from cluster import GROUPS, PLURALS, Operator, change, install, path_of, put, uninstall  # noqa: E402
-from fakes import ENGINE, POOL, programs, wait_until  # noqa: E402
+from fakes import ENGINE, POOL, TOOL_SERVER, programs, wait_until  # noqa: E402
 
 pytestmark = pytest.mark.kube
-WATCHES = 8  # what an operator of all namespaces follows
+WATCHES = 9  # what an operator of all namespaces follows
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_cluster_without_its_kinds(cluster, run):
     """It starts, says what it waits for, and goes on by itself."""
     uninstall(cluster)
     operator = run()
-    wait_until(lambda: len(operator.errors()) == 2, "both kinds named")
+    wait_until(lambda: len(operator.errors()) == 3, "all kinds named")
     assert all("is its CustomResourceDefinition installed?" in line for line in operator.errors())
     assert operator.ask("/readyz")[0] == 503
     assert operator.told()["operator"]["reason"] == "the objects of the cluster are not known yet"
@@ -64,11 +64,13 @@ def test_a_cluster_without_its_kinds(cluster, run):
 
 def test_the_same_program_as_from_files(cluster, run, join, ns, crds):
     objects = [programs.pool(), programs.engine("e", 1, 2, aliases=["x"]), programs.engine("f", 3, model="g", type="sglang")]
+    spec = {"label": "t", "url": "https://t.example/mcp", "headers": [{"name": "X", "secretKeyRef": {"name": "s", "key": "k"}}]}
+    objects.append({"apiVersion": "kelpie.dev/v1alpha1", "kind": "ToolServer", "metadata": {"name": "t"}, "spec": spec})
     operator = run()
     operator.wait_ready()
     gateway = join(operator, ns.name, own=[f"{ns.name}/e"], peer="10.0.0.1:8443")
     put(ns, *objects)
-    gateway.wait(lambda: names(gateway) == ["e", "f"] and names(gateway, POOL) == ["pool"], "its program")
+    gateway.wait(lambda: names(gateway) == ["e", "f"] and names(gateway, POOL) == ["pool"] and names(gateway, TOOL_SERVER) == ["t"], "its program")
     files = programs.Operator("---\n".join(json.dumps(o) + "\n" for o in objects), "--namespace", ns.name)
     try:
         files.wait_ready()

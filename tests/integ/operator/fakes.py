@@ -21,7 +21,7 @@ import programs  # noqa: E402
 programs.LOGS = programs.logs("build/test/operator")
 PATIENCE = programs.PATIENCE
 METHOD = "/kelpie.control.v1.Control/Connect"
-POOL, ENGINE, ENDPOINT, GATEWAY = 1, 2, 3, 4
+POOL, ENGINE, ENDPOINT, GATEWAY, TOOL_SERVER = 1, 2, 3, 4, 5
 wait_until = programs.wait_until
 
 
