@@ -321,7 +321,7 @@ def test_messages(gateway):
     one({"role": "user", "content": [{"type": "text"}]}, "messages[1].content[0].text")
     one({"role": "user", "content": [{"text": "x"}]}, "messages[1].content[0].type", "unsupported_parameter")
     parts = [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
-    one({"role": "user", "content": parts}, "messages[1].content[1].type", "unsupported_parameter")
+    one({"role": "user", "content": parts}, "messages[1].content[1]", "unsupported_parameter")
     many = [{"role": "user", "content": "x"}] * 4097
     refused(gateway, CHAT, {"model": "m", "messages": many}, 400, "messages", message="4096")
 
