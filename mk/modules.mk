@@ -30,7 +30,7 @@ DEPS_sidecar  := jsonschema prompt parse template token image control engine mcp
 DEPS_cli      := prompt parse template token image inject mcp api schema core fetch net wire json obs base
 
 # Inside a program, a folder may include itself and those before it; files in the program's own folder hold it together.
-LAYERS_sidecar  := history tools control route flow api peer admin
+LAYERS_sidecar  := history control tools route flow api peer admin
 LAYERS_operator := plan source control status apply trust https
 
 # pkg-config names a module's own code needs; a missing one is named with its Debian package by hack/deps.

@@ -252,8 +252,7 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 	c->route = route;
 	c->dialect = d;
 	c->request_id = request_id(r, d, c->own_id);
-	c->path = r->path;
-	c->query = r->query;
+	c->request = r;
 	c->tenant = tenant_of(g, r);
 	kp_buf_init(&c->body, l->gateway->config.max_body_bytes);
 	if (r->content_length > 0) {

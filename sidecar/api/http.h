@@ -16,13 +16,13 @@ struct kp_api_call {
 	struct kp_buf body;
 	const struct kp_route *route;
 	enum kp_dialect dialect;
-	kp_str request_id;    /* the client's, or the dialect's own, or KP_STR_NULL */
-	char own_id[32];      /* what it points to when it is the dialect's */
-	kp_str path, query;   /* of the request, as long as this */
-	kp_str tenant;        /* what --tenant-header says; KP_STR_NULL: nothing */
-	struct kp_flow *flow; /* NULL: none */
-	size_t held;          /* bytes of the body, counted in the gateway's total */
-	bool is_refused;      /* answered while the body was arriving */
+	kp_str request_id; /* the client's, or the dialect's own, or KP_STR_NULL */
+	char own_id[32];   /* what it points to when it is the dialect's */
+	const struct kp_http_request *request; /* as long as this */
+	kp_str tenant;                         /* what --tenant-header says; KP_STR_NULL: nothing */
+	struct kp_flow *flow;                  /* NULL: none */
+	size_t held;     /* bytes of the body, counted in the gateway's total */
+	bool is_refused; /* answered while the body was arriving */
 };
 struct kp_route {
 	kp_str method, path;

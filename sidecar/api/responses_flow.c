@@ -140,5 +140,9 @@ static const struct kp_flow_api responses = { "responses", "resp_", KP_TURN_CHAT
 
 void kp_api_responses(struct kp_api_call *c)
 {
-	kp_api_start(c, &responses);
+	struct kp_flow *f = kp_api_flow(c, &responses);
+	const struct kp_http_request **request = kp_arena_xalloc(f->turn.arena, sizeof(*request));
+	*request = c->request; /* as long as the stream: for headers that a ToolServer is passed */
+	f->own = request;
+	kp_flow_run(f);
 }

@@ -214,12 +214,13 @@ static void start(struct kp_api_call *c, const struct kp_flow_api *api, struct k
 {
 	struct kp_flow *f = kp_api_flow(c, api);
 	struct lookup *k = kp_arena_new(f->turn.arena, struct lookup);
-	kp_str path = kp_str_skip(c->path, sizeof("/v1/responses/") - 1), query = KP_S("");
+	kp_str path = kp_str_skip(c->request->path, sizeof("/v1/responses/") - 1), query = KP_S("");
 	f->own = k;
 	*k = (struct lookup){ .limit = USUAL_ITEMS };
 	f->turn.model = KP_S("");
 	if (kp_arena_dup(f->turn.arena, path, &path, err) ||
-		kp_arena_dup(f->turn.arena, c->query, &query, err) || read_query(k, query, err)) {
+		kp_arena_dup(f->turn.arena, c->request->query, &query, err) ||
+		read_query(k, query, err)) {
 		kp_flow_fail(f, err);
 		return;
 	}

@@ -62,26 +62,34 @@ void kp_responses_stop(struct kp_flow *f)
 
 /* --- lists --------------------------------------------------------------------------------------- */
 
-static int connect_server(struct kp_flow *f, struct kp_tool_server *s, struct kp_err *err)
+/* By the URL that the request names, where that is allowed, or by what the gateway knows of the label. */
+static int find_server(struct kp_flow *f, struct kp_tool_server *s, struct kp_err *err)
 {
 	const struct kp_gateway *g = f->l->gateway;
-	char param[40];
+	const struct kp_http_request *const *client = f->own;
+	char param[48];
 	if (!s->config.url.p) {
-		snprintf(param, sizeof(param), "tools[%u].server_label", s->index);
-		return kp_err_param(err, param,
-			"`%s`: no ToolServer `%" KP_FMT "` is known, and there is no `server_url`",
-			param, KP_ARG(s->label));
+		return kp_tool_server_know(s, f->snapshot->tools, *client, err);
 	}
-	snprintf(param, sizeof(param), "tools[%u].server_url", s->index);
 	if (!g->config.mcp_hosts.n) {
+		snprintf(param, sizeof(param), "tools[%u].server_url", s->index);
 		return kp_err_param(
 			err, param, "`%s`: servers that requests name are not allowed here", param);
 	}
 	s->config.policy = g->mcp.policy;
+	return 0;
+}
+
+static int connect_server(struct kp_flow *f, struct kp_tool_server *s, struct kp_err *err)
+{
+	if (find_server(f, s, err)) {
+		return -1;
+	}
 	s->config.tenant = f->turn.tenant;
 	if (!(s->session = kp_mcp_get(f->l->mcp, &s->config, err))) {
-		memcpy(err->param, param, sizeof(param));
-		return kp_err_wrap(err, "`%s`", param);
+		snprintf(err->param, sizeof(err->param), "tools[%u].%s", s->index,
+			s->known ? "server_label" : "server_url");
+		return kp_err_wrap(err, "tools of `%" KP_FMT "`", KP_ARG(s->label));
 	}
 	return 0;
 }
@@ -205,7 +213,7 @@ static int own_tools(struct kp_response *r, struct kp_err *err)
 			*o = (struct kp_responses_tool){ .label = s->label,
 				.name = t->name,
 				.description = t->description.n ? t->description : KP_STR_NULL,
-				.needs_approval = kp_mcp_needs_approval(&s->approval, t) };
+				.needs_approval = kp_tool_server_asks(s, t) };
 			if (kp_responses_tool_name(a, s->label, t->name, &o->exposed, err) ||
 				kp_jv_parse(t->input_schema, a, &o->schema, err)) {
 				return -1;

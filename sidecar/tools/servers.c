@@ -85,6 +85,7 @@ static int read_approval(struct reader *r, struct kp_tool_server *s)
 	const struct kp_jv *v = given(r->tool, "require_approval");
 	struct kp_mcp_approval *a = &s->approval;
 	a->rule = KP_MCP_APPROVAL_ALWAYS;
+	s->has_approval = v != NULL;
 	if (!v) {
 		return 0;
 	}
@@ -209,9 +210,76 @@ int kp_tool_servers_read(const struct kp_jv *tools, struct kp_arena *a, struct k
 	return 0;
 }
 
+static kp_str client_header(const struct kp_http_request *client, kp_str name)
+{
+	for (size_t i = 0; i < client->n_headers; i++) {
+		if (kp_str_ieq(client->headers[i].name, name)) {
+			return client->headers[i].value;
+		}
+	}
+	return KP_STR_NULL;
+}
+
+static int forward_headers(struct kp_tool_server *s, const struct kp_http_request *client)
+{
+	for (size_t i = 0; i < s->known->n_forward; i++) {
+		kp_str name = s->known->forward[i];
+		kp_str value = client_header(client, name);
+		if (!value.p) {
+			continue;
+		}
+		if (s->config.n_headers == KP_TOOL_HEADERS_MAX) {
+			return -1;
+		}
+		s->headers[s->config.n_headers++] = (struct kp_fetch_header){ name, value };
+	}
+	return 0;
+}
+
+int kp_tool_server_know(struct kp_tool_server *s, const struct kp_tool_catalog *c,
+	const struct kp_http_request *client, struct kp_err *err)
+{
+	const struct kp_tool_entry *e = kp_tool_catalog_find(c, s->label);
+	char param[48];
+	snprintf(param, sizeof(param), "tools[%u].server_label", s->index);
+	if (!e) {
+		return kp_err_param(err, param,
+			"`%s`: no ToolServer `%" KP_FMT "` is known, and there is no `server_url`",
+			param, KP_ARG(s->label));
+	}
+	if (s->config.n_headers) {
+		return kp_err_param(
+			err, param, "`%s`: the headers of a ToolServer are its own", param);
+	}
+	if (e->why_not) {
+		kp_err_set(err, KP_UNAVAILABLE, "ToolServer `%" KP_FMT "` cannot be used: %s",
+			KP_ARG(e->name), e->why_not);
+		err->reason = "tool_server_failed";
+		return -1;
+	}
+	s->known = e;
+	s->config = e->config;
+	s->config.headers = s->headers;
+	s->config.n_headers = 0;
+	for (size_t i = 0; i < e->config.n_headers && i < KP_TOOL_HEADERS_MAX; i++) {
+		s->headers[s->config.n_headers++] = e->config.headers[i];
+	}
+	return forward_headers(s, client)
+		       ? kp_err_param(err, param, "`%s`: too many headers", param)
+		       : 0;
+}
+
+bool kp_tool_server_asks(const struct kp_tool_server *s, const struct kp_mcp_tool *t)
+{
+	bool own = (!s->known || s->has_approval) && kp_mcp_needs_approval(&s->approval, t);
+	return own || (s->known && kp_mcp_needs_approval(&s->known->approval, t));
+}
+
 bool kp_tool_server_shows(const struct kp_tool_server *s, const struct kp_mcp_tool *t)
 {
-	return !s->has_allowed || kp_mcp_filter_has(&s->allowed, t);
+	bool own = !s->has_allowed || kp_mcp_filter_has(&s->allowed, t);
+	return own &&
+	       (!s->known || !s->known->has_allowed || kp_mcp_filter_has(&s->known->allowed, t));
 }
 
 void kp_tool_server_release(struct kp_tool_server *s)

@@ -49,7 +49,7 @@ class Server(Program):
 class Rig:
     """`texts`: what the model writes, one generation after the other of a conversation."""
 
-    def __init__(self, start, qwen3, qwen3_path, token_file, server, *texts, options=(), sim=()):
+    def __init__(self, start, qwen3, qwen3_path, token_file, server, *texts, options=(), more=()):
         rows = [qwen3.encode(t) + [EOS] for t in texts]
         step = max(len(r) for r in rows)
         filler = [EOS] * step
@@ -57,9 +57,9 @@ class Rig:
         for r in rows:
             slots += [r + [EOS] * (step - len(r)), filler]
         ids = [i for s in slots for i in s]
-        self.sim = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--log-ids", "--tokens", token_file(ids), "--turns", f"{IM_START}:{step}", *sim)
+        self.sim = start(Sim, "--vocab", QWEN3_TOKENS, "--eos", EOS, "--log-ids", "--tokens", token_file(ids), "--turns", f"{IM_START}:{step}")
         self.start, self.server, self.oracle = start, server, qwen3
-        self.manifest = manifest(engine("sim", self.sim.port, path=qwen3_path))
+        self.manifest = manifest(engine("sim", self.sim.port, path=qwen3_path), *more)
         self.options = ("--mcp-host", "127.0.0.1", "--mcp-allow", "127.0.0.0/8", *options)
         self.begin()
 
@@ -313,6 +313,38 @@ def test_servers_that_are_not_allowed_or_do_not_answer(rig, start):
     assert answer.status in (502, 503) and "`s`" in answer.json()["error"]["message"], answer.body
     found = events(r.gateway, r.ask(tools=[gone]))
     assert found[-1]["type"] == "response.failed" and "response.mcp_list_tools.failed" in [e["type"] for e in found]
+
+
+def tool_server(server, **spec):
+    spec = {"label": "s", "url": server.url, "network": "Private", **spec}
+    return {"apiVersion": "kelpie.dev/v1alpha1", "kind": "ToolServer", "metadata": {"name": "weather"}, "spec": spec}
+
+
+def test_a_tool_server_that_the_gateway_knows(rig, server, tmp_path):
+    (tmp_path / "weather").mkdir()
+    (tmp_path / "weather/token").write_text("Bearer s3cret\n")
+    secret = {"name": "Authorization", "secretKeyRef": {"name": "weather", "key": "token"}}
+    r = rig(calls(WEATHER), "It rains.", options=("--tool-secrets", tmp_path), more=[tool_server(server, headers=[secret], forwardHeaders=["X-User"])])
+    tool = {"type": "mcp", "server_label": "s"}
+    before = len(server.asked())
+    assert kinds(r.whole(tools=[tool]).output) == ["mcp_list_tools", "mcp_approval_request"]
+    assert all(e["headers"]["authorization"] == "Bearer s3cret" for e in server.asked()[before:])
+    assert kinds(r.whole(tools=[{**tool, "require_approval": "never"}]).output) == ["mcp_list_tools", "mcp_approval_request"]
+    r.client.with_options(default_headers={"X-User": "me", "X-Other": "x"}).responses.create(**r.ask(tools=[tool]))
+    last = server.asked()[-1]["headers"]
+    assert last["x-user"] == "me" and "x-other" not in last
+    answer = ask(r.gateway.port, PATH, r.ask(tools=[{**tool, "headers": {"X": "y"}}]))
+    assert answer.status == 400 and "its own" in answer.error["message"]
+
+
+def test_a_tool_server_has_the_first_word(rig, server):
+    spec = {"allowedTools": ["get_weather", "ping"], "approval": {"policy": "Never", "except": ["ping"]}}
+    r = rig(calls(WEATHER, PING), "Done.", more=[tool_server(server, **spec)])
+    tool = {"type": "mcp", "server_label": "s"}
+    output = r.whole(tools=[tool]).output
+    assert kinds(output) == ["mcp_list_tools", "mcp_call", "mcp_approval_request"] and [t.name for t in output[0].tools] == ["get_weather", "ping"]
+    assert kinds(r.whole(tools=[{**tool, "require_approval": "always"}]).output) == ["mcp_list_tools", "mcp_approval_request", "mcp_approval_request"]
+    assert [t.name for t in r.whole(tools=[{**tool, "allowed_tools": ["ping", "broken"]}]).output[0].tools] == ["ping"]
 
 
 def test_allowed_tools(rig):
