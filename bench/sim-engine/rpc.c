@@ -10,7 +10,7 @@
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc_security.h>
 
-enum { POSTED = 8, MAX_MESSAGE = 64 << 20 };
+enum { POSTED = 8, MAX_MESSAGE = 1 << 30 };
 
 /* --- messages ------------------------------------------------------------------------------------------------------ */
 

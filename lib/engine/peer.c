@@ -145,7 +145,11 @@ static void on_message(void *user, kp_str bytes)
 	struct kp_engine_call *c = user;
 	struct kp_engine_delta d;
 	struct kp_err err = KP_ERR_INIT;
-	if (kp_peer_decode_response(&c->e->decoder, bytes, &d, &err) < 0 ||
+	bool is_early = !kp_grpc_is_sent(c->grpc);
+	if (is_early) {
+		kp_err_set(&err, KP_INTERNAL, "answered before it had the request");
+	}
+	if (is_early || kp_peer_decode_response(&c->e->decoder, bytes, &d, &err) < 0 ||
 		check_delta(c, &d, &err) < 0) { /* it broke the protocol: it loses the call */
 		kp_peer_blame(c->e, &err);
 		kp_grpc_cancel(c->grpc);
@@ -204,8 +208,9 @@ static struct kp_engine_call *start(struct kp_engine *base, const struct kp_engi
 		return c;
 	}
 	kp_grpc_channel_connect(e->channel); /* who calls us believes that the owner is up */
-	c->grpc = kp_grpc_start(e->channel, KP_PEER_METHOD("Generate"), NULL, 0,
-		kp_buf_str(&e->scratch), r->deadline_ns, false, &call_ops, c);
+	c->grpc = kp_grpc_start_long(e->channel, KP_PEER_METHOD("Generate"),
+		kp_buf_str(&e->scratch), r->media ? r->media->pixels.bytes : KP_STR_NULL,
+		r->deadline_ns, false, &call_ops, c);
 	return c;
 }
 

@@ -51,7 +51,7 @@ static const struct kp_peer_field request_fields[] = {
 	[4] = { "text_fingerprint", KP_PEER_FIXED64, AT(text_fingerprint) },
 };
 #undef AT
-enum { REQUEST_IDS = 5, REQUEST_SAMPLING = 6 };
+enum { REQUEST_IDS = 5, REQUEST_SAMPLING = 6, REQUEST_MEDIA = 7 };
 
 #define AT(member) offsetof(struct kp_peer_endpoint, member)
 static const struct kp_peer_field endpoint_fields[] = {
@@ -219,13 +219,19 @@ int kp_peer_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
 		return kp_err_set(err, KP_INVALID_ARGUMENT, "n is %u, at most 1 is forwarded",
 			r->sampling->n);
 	}
-	if (r->media) {
-		return kp_err_set(err, KP_UNIMPLEMENTED,
-			"images are not sent to engines that other gateways own");
+	struct kp_sampling sampling = *r->sampling;
+	if (r->media && r->media->pixels.bytes.n > KP_PEER_MAX_PIXELS) {
+		return kp_err_set(err, KP_INVALID_ARGUMENT,
+			"the images make %zu bytes, at most %d are sent to an engine of another gateway",
+			r->media->pixels.bytes.n, KP_PEER_MAX_PIXELS);
 	}
+	sampling.set |= r->media ? KP_PEER_SET_MEDIA : 0;
 	kp_peer_add_fields(b, request_fields, KP_LEN(request_fields), &head);
 	kp_wire_add_fixed32s(b, REQUEST_IDS, r->ids, r->n_ids);
-	add_sampling(b, REQUEST_SAMPLING, r->sampling);
+	add_sampling(b, REQUEST_SAMPLING, &sampling);
+	if (r->media) {
+		kp_peer_add_media(b, REQUEST_MEDIA, r->media);
+	}
 	return kp_buf_finish(b, "generate request", err);
 }
 
@@ -245,7 +251,7 @@ static int is_missing(struct kp_err *err, const char *name)
 }
 
 static int check_request(
-	const struct kp_peer_request *r, const struct sampling *s, struct kp_err *err)
+	const struct kp_peer_request *r, const struct sampling *s, kp_str media, struct kp_err *err)
 {
 	if (!r->request_id.n) {
 		return is_missing(err, "request_id");
@@ -268,10 +274,15 @@ static int check_request(
 			"read `sampling.constraint`: %u is not known to this version",
 			(unsigned)r->sampling.constraint.kind);
 	}
-	if (r->sampling.set & ~KNOWN_SET) {
+	if (r->sampling.set & ~(KNOWN_SET | KP_PEER_SET_MEDIA)) {
 		return kp_err_set(err, KP_UNIMPLEMENTED,
 			"read `sampling.set`: bits %#x are not known to this version",
 			(unsigned)(r->sampling.set & ~KNOWN_SET));
+	}
+	if (!(r->sampling.set & KP_PEER_SET_MEDIA) == (media.p != NULL)) {
+		return media.p ? kp_err_set(err, KP_INTERNAL,
+					 "read `media`: its bit of `sampling.set` is missing")
+			       : is_missing(err, "media");
 	}
 	return 0;
 }
@@ -282,8 +293,9 @@ static int read_request(struct kp_peer_request_decoder *d, kp_str bytes, struct 
 	struct sampling sampling = { .to = &r->sampling, .d = d };
 	struct kp_wire w = kp_wire_of(bytes);
 	struct kp_wire_field f;
+	kp_str media = KP_STR_NULL;
 	while (kp_wire_more(&w)) {
-		int rc;
+		int rc = 0;
 		if (!kp_wire_next(&w, &f)) {
 			return kp_peer_bad(err, "GenerateRequest");
 		}
@@ -291,6 +303,9 @@ static int read_request(struct kp_peer_request_decoder *d, kp_str bytes, struct 
 			rc = read_prompt(&f, &d->ids, err);
 		} else if (f.number == REQUEST_SAMPLING) {
 			rc = read_sampling(&sampling, &f, "sampling", err);
+		} else if (f.number == REQUEST_MEDIA) {
+			media = kp_wire_str(f.bytes);
+			rc = f.type == KP_WIRE_BYTES ? 0 : kp_peer_bad(err, "media");
 		} else {
 			rc = kp_peer_read_field(request_fields, KP_LEN(request_fields), &f, r, err);
 		}
@@ -300,7 +315,12 @@ static int read_request(struct kp_peer_request_decoder *d, kp_str bytes, struct 
 	}
 	r->ids = d->ids.p;
 	r->n_ids = d->ids.n;
-	return check_request(r, &sampling, err);
+	if (check_request(r, &sampling, media, err)) {
+		return -1;
+	}
+	r->sampling.set &= KNOWN_SET;
+	r->media = media.p ? &d->media.tensors : NULL;
+	return media.p ? kp_peer_read_media(&d->media, media, r->ids, r->n_ids, err) : 0;
 }
 
 /* What a gateway sends wrong is not our fault. */

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "core/engine.h"
+#include "engine/peer_media.h"
 
 enum {
 	KP_PEER_MAX_PROMPT = 4 << 20, /* ids of a request */
@@ -20,12 +21,14 @@ enum {
 	KP_PEER_MAX_STOP = 1024,    /* stop ids */
 	KP_PEER_MAX_BIAS = 4096,    /* ids with a bias */
 	KP_PEER_MAX_STRING = 2048,  /* bytes; longer ones are cut where we write them */
-	KP_PEER_MAX_MESSAGE = 64 << 20, /* bytes, either way */
+	KP_PEER_MAX_MESSAGE = 64 << 20, /* bytes, either way, but for pixels */
+	KP_PEER_MAX_PIXELS = 96 << 20,
 };
 
 /* --- Generate ------------------------------------------------------------------------------------ */
 
-/* Appends it, for the endpoint `engine`, `address`. `n` must be 1; `text` and `stream` are not sent.
+/* Appends it, for the endpoint `engine`, `address`. `n` must be 1; `text` and `stream` are not sent. With media the pixels' bytes
+   follow, which are not appended (engine/request.h).
    Fails too when b's maximum is reached. */
 int kp_peer_encode_generate(struct kp_buf *b, const struct kp_engine_request *r, kp_str engine,
 	kp_str address, struct kp_err *err) KP_MUST_USE;
@@ -36,6 +39,8 @@ struct kp_peer_request {
 	const kp_id *ids;
 	size_t n_ids;
 	struct kp_sampling sampling;
+	const struct kp_media_tensors
+		*media; /* NULL: none; the pixels are borrowed from the bytes */
 };
 /* What a decoded request points into, until the next one; reuse it. */
 struct kp_peer_request_decoder {
@@ -43,6 +48,7 @@ struct kp_peer_request_decoder {
 	kp_id stop[KP_PEER_MAX_STOP];
 	struct kp_logit_bias bias[KP_PEER_MAX_BIAS];
 	kp_str choices[KP_MAX_CONSTRAINT_CHOICES];
+	struct kp_peer_media media;
 };
 void kp_peer_request_decoder_init(struct kp_peer_request_decoder *d);
 void kp_peer_request_decoder_fini(struct kp_peer_request_decoder *d);

@@ -42,7 +42,7 @@ struct kp_grpc_serving {
 	size_t need;      /* its length, once the prefix is there; 0: not yet */
 	int64_t deadline_ns;
 	struct kp_timer deadline;
-	bool in_request, accepted, responded, ended;
+	bool in_request, is_kept, accepted, responded, ended;
 };
 
 /* ---- answers ---- */
@@ -135,7 +135,7 @@ static void finish(struct kp_grpc_serving *c, const struct kp_err *status,
 {
 	c->ended = true;
 	kp_timer_stop(c->server->loop, &c->deadline);
-	if (!c->in_request) {
+	if (!c->in_request && !c->is_kept) {
 		drop_request(c); /* else its message is being read */
 	}
 	send_status(c->stream, c->responded, status, trailers, n);
@@ -226,7 +226,23 @@ static void hand_out(struct kp_grpc_serving *c)
 		return;
 	}
 	KP_BUG_ON(!c->accepted && !c->ended);
-	drop_request(c);
+	if (!c->is_kept) {
+		drop_request(c);
+	}
+}
+
+void kp_grpc_serving_keep(struct kp_grpc_serving *c)
+{
+	KP_BUG_ON(!c->in_request || !c->accepted);
+	c->is_kept = true;
+}
+
+void kp_grpc_serving_drop(struct kp_grpc_serving *c)
+{
+	if (c->is_kept && !c->in_request) {
+		c->is_kept = false;
+		drop_request(c);
+	}
 }
 
 static void on_end(void *user)

@@ -23,7 +23,7 @@ struct kp_grpc_serving; /* one call under way */
 
 struct kp_grpc_request {
 	kp_str method;  /* "/kelpie.peer.v1.Peer/Generate"; as long as `http` */
-	kp_str message; /* only until `request` returns */
+	kp_str message; /* only until `request` returns, unless it is kept */
 	/* Absolute monotonic, from grpc-timeout; 0 none. When it passes the server ends the call
 	   itself: DEADLINE_EXCEEDED to the client, `closed` with KP_STREAM_TIMEOUT. */
 	int64_t deadline_ns;
@@ -73,6 +73,9 @@ void kp_grpc_server_destroy(struct kp_grpc_server *s, void (*done)(void *), void
 /* Only inside `request`. */
 void kp_grpc_serving_accept(
 	struct kp_grpc_serving *c, const struct kp_grpc_serving_ops *ops, void *user);
+/* Inside `request`, of an accepted call: its message stays until kp_grpc_serving_drop or `closed`, and counts as arriving. */
+void kp_grpc_serving_keep(struct kp_grpc_serving *c);
+void kp_grpc_serving_drop(struct kp_grpc_serving *c); /* again is fine */
 /* One message; a copy is queued. What is sent in one iteration of the loop leaves in one write. A handler
    that lets more than 64 MiB queue up loses the call. */
 void kp_grpc_serving_send(struct kp_grpc_serving *c, kp_str message);

@@ -159,7 +159,6 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 	struct kp_endpoint *e = c->prompt->endpoint;
 	const struct kp_pick how = { .policy = g->config.routing,
 		.margin = g->config.locality_margin,
-		.own_only = f->media != NULL,
 		.leave_own = atomic_load_explicit(&g->draining, memory_order_relaxed),
 		.now_ns = kp_loop_now(f->l->loop) };
 	bool is_prompts = e && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
@@ -173,11 +172,8 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 		: how.policy == KP_ROUTE_ROUND_ROBIN ? "round robin"
 						     : "lowest score");
 	if (!e) {
-		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available%s",
-			KP_ARG(f->turn.model),
-			how.own_only
-				? " to this gateway itself, and images are not sent to others yet"
-				: "");
+		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available",
+			KP_ARG(f->turn.model));
 		err->reason = "no_engine_available";
 		return -1;
 	}

@@ -62,6 +62,7 @@ static void on_delta(void *user, const struct kp_engine_delta *d)
 	struct kp_buf *out = &f->s->out;
 	f->heard_ns = kp_loop_now(f->s->l->loop);
 	f->has_answer = true;
+	kp_grpc_serving_drop(f->serving);
 	kp_buf_reset(out);
 	kp_peer_encode_response(out, d);
 	if (!kp_buf_ok(out)) {
@@ -188,6 +189,7 @@ static void start(struct kp_peer_server *s, struct kp_grpc_serving *c,
 		.n_ids = r->n_ids,
 		.sampling = &sampling,
 		.text_fingerprint = r->text_fingerprint,
+		.media = r->media,
 		.deadline_ns = deadline_ns,
 		.stream = true };
 	f->s = s;
@@ -197,6 +199,9 @@ static void start(struct kp_peer_server *s, struct kp_grpc_serving *c,
 	atomic_fetch_add(&s->l->gateway->in_flight, 1);
 	atomic_fetch_add_explicit(&e->in_flight, 1, memory_order_relaxed);
 	kp_grpc_serving_accept(c, &serving_ops, f);
+	if (r->media) {
+		kp_grpc_serving_keep(c); /* the engine's call sends the pixels from there */
+	}
 	f->lane = kp_lane_acquire(s->l, e);
 	f->call = f->lane->engine->ops->start(f->lane->engine, &request, &sink, f);
 }

@@ -11,7 +11,7 @@
 #include <stdarg.h>
 
 /* Ids take four bytes each; the rest of a request is small. */
-enum { MAX_REQUEST = KP_PEER_MAX_PROMPT * 4 + (1 << 20) };
+enum { MAX_REQUEST = KP_PEER_MAX_PROMPT * 4 + (1 << 20) + KP_PEER_MAX_PIXELS };
 
 #define SILENT_NS (5 * KP_NS_PER_S)
 

@@ -5,28 +5,26 @@
 
 const char *const kp_routing_policy_names[] = { "least_load", "round_robin", NULL };
 
-enum which { ANY = 0, NOT_OWN, OWN };
-
 static bool is_candidate(
-	const struct kp_endpoint *e, const struct kp_endpoint *avoid, enum which which)
+	const struct kp_endpoint *e, const struct kp_endpoint *avoid, bool leave_own)
 {
 	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE &&
-	       (which == ANY || e->is_own == (which == OWN));
+	       !(leave_own && e->is_own);
 }
 
 static size_t n_candidates(
-	const struct kp_model_revision *r, const struct kp_endpoint *avoid, enum which which)
+	const struct kp_model_revision *r, const struct kp_endpoint *avoid, bool leave_own)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
-		n += is_candidate(r->endpoints[i], avoid, which);
+		n += is_candidate(r->endpoints[i], avoid, leave_own);
 	}
 	return n;
 }
 
 bool kp_has_other(const struct kp_model_revision *r, const struct kp_endpoint *e)
 {
-	return n_candidates(r, e, ANY) > 0;
+	return n_candidates(r, e, false) > 0;
 }
 
 int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e)
@@ -35,14 +33,14 @@ int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e)
 }
 
 static struct kp_endpoint *least_load(const struct kp_model_revision *r, const struct kp_pick *how,
-	const struct kp_endpoint *avoid, enum which which, struct kp_rng *rng)
+	const struct kp_endpoint *avoid, bool leave_own, struct kp_rng *rng)
 {
 	struct kp_endpoint *best = NULL;
 	int best_score = 0;
 	uint64_t ties = 0;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
 		struct kp_endpoint *e = r->endpoints[i];
-		if (!is_candidate(e, avoid, which)) {
+		if (!is_candidate(e, avoid, leave_own)) {
 			continue;
 		}
 		int score = kp_pick_score(how, e);
@@ -60,16 +58,16 @@ static struct kp_endpoint *least_load(const struct kp_model_revision *r, const s
 }
 
 static struct kp_endpoint *round_robin(
-	struct kp_model_revision *r, const struct kp_endpoint *avoid, enum which which)
+	struct kp_model_revision *r, const struct kp_endpoint *avoid, bool leave_own)
 {
 	unsigned from = atomic_fetch_add_explicit(&r->turn_counter, 1, memory_order_relaxed);
-	size_t n = n_candidates(r, avoid, which);
+	size_t n = n_candidates(r, avoid, leave_own);
 	if (n == 0) {
 		return NULL;
 	}
 	size_t k = from % n;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
-		if (is_candidate(r->endpoints[i], avoid, which) && k-- == 0) {
+		if (is_candidate(r->endpoints[i], avoid, leave_own) && k-- == 0) {
 			return r->endpoints[i];
 		}
 	}
@@ -77,22 +75,20 @@ static struct kp_endpoint *round_robin(
 }
 
 static struct kp_endpoint *pick(struct kp_model_revision *r, const struct kp_pick *how,
-	const struct kp_endpoint *avoid, enum which which, struct kp_rng *rng)
+	const struct kp_endpoint *avoid, bool leave_own, struct kp_rng *rng)
 {
-	return how->policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid, which)
-						   : least_load(r, how, avoid, which, rng);
+	return how->policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid, leave_own)
+						   : least_load(r, how, avoid, leave_own, rng);
 }
 
 struct kp_endpoint *kp_pick(struct kp_model_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, struct kp_rng *rng)
 {
-	enum which any = how->own_only ? OWN : ANY;
-	struct kp_endpoint *e =
-		pick(r, how, avoid, how->leave_own && !how->own_only ? NOT_OWN : any, rng);
+	struct kp_endpoint *e = pick(r, how, avoid, how->leave_own, rng);
 	if (!e && how->leave_own) {
-		e = pick(r, how, avoid, any, rng);
+		e = pick(r, how, avoid, false, rng);
 	}
-	return e || !avoid ? e : pick(r, how, NULL, any, rng);
+	return e || !avoid ? e : pick(r, how, NULL, false, rng);
 }
 
 struct kp_model_revision *kp_pick_revision(const struct kp_model *m, struct kp_rng *rng)
@@ -103,7 +99,7 @@ struct kp_model_revision *kp_pick_revision(const struct kp_model *m, struct kp_r
 		return kp_model_text_revision(m);
 	}
 	for (size_t i = 0; i < m->n_revisions; i++) {
-		uint64_t n = m->revisions[i]->text ? n_candidates(m->revisions[i], NULL, ANY) : 0;
+		uint64_t n = m->revisions[i]->text ? n_candidates(m->revisions[i], NULL, false) : 0;
 		seen += n;
 		if (n && kp_rng_below(rng, seen) <
 				 n) { /* one of `seen` endpoints so far, uniformly */

@@ -18,7 +18,6 @@ struct kp_pick {
 	unsigned margin; /* least_load: so many requests more may run on an engine one step nearer
 			    (enum kp_distance) before a farther one is chosen */
 	bool leave_own;  /* this gateway drains: its own engines only when there is no other */
-	bool own_only;   /* what only an engine's own gateway can send: images */
 	int64_t now_ns;  /* monotonic */
 };
 /* NULL: none is routable. `avoid`: an endpoint that just failed this request, chosen only when it

@@ -13,7 +13,8 @@ import pytest
 import vision
 import wire
 from PIL import Image
-from programs import ASAN, Gateway, Sim, engine, manifest, wait_until
+from programs import ASAN, Gateway, Operator, Sim, engine, manifest, wait_until
+from test_control import controlled
 from vision import data_url, file_of, part, picture, text
 from wire import CHAT
 
@@ -272,6 +273,33 @@ def test_the_engines_own_limit(start, models):
     assert ask(gateway, "m", [{"role": "user", "content": [good]}])[0] == 200
     status, answer = ask(gateway, "m", [{"role": "user", "content": [good]}, {"role": "user", "content": ["x", good]}])
     assert status == 400 and error(answer)[0] == "messages[1].content[1]" and "at most 1" in answer["error"]["message"], answer
+
+
+def test_an_engine_of_another_gateway_gets_the_same(start, models):
+    """Forwarded: the entry tier owns no engine. Small images and several, a large one that is refused, and a client that leaves."""
+    sim = start(Sim, "--vocab", VOCAB, "--log-ids", "--max-context", 100000)
+    operator = start(Operator, manifest(engine("e", sim.port, path=models["qwen25"].folder), engine("l", sim.port, model="l", path=models["llava"].folder)))
+    owner = controlled(start, operator, "owner", own=["default/e", "default/l"], ready=False)
+    entry = controlled(start, operator, "entry", ready=False)
+    for g in (owner, entry):
+        wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") == 2, "both engines")
+    rng = vision.rng(11)
+    for name, sizes in (("m", [(64, 48)]), ("m", [(600, 400), (20, 300), (333, 333)]), ("l", [(300, 200), (50, 50)])):
+        messages, images = vision.conversation(rng, sizes)
+        status, answer = ask(entry, name, messages)
+        assert status == 200, answer
+        same(models["llava" if name == "l" else "qwen25"], "vllm", sim, answer, messages, images)
+    big = [{"role": "user", "content": [part(file_of(Image.new("RGB", (630, 630))))] * 12}]
+    status, answer = ask(entry, "m", big)
+    assert status == 400 and "engine of another gateway" in answer["error"]["message"], answer
+    assert ask(owner, "m", big)[0] == 200
+    body = {"model": "m", "messages": [{"role": "user", "content": big[0]["content"][:5]}], "max_tokens": 20000}
+    for _ in range(3):
+        with wire.Connection(entry.port) as c:
+            c.request(CHAT, body)
+    for g in (owner, entry):
+        wait_until(lambda: g.metric("kelpie_requests_in_flight") == g.metric("kelpie_media_bytes") == 0, "everything given back")
+    wait_until(lambda: not ours(), "no names left")
 
 
 # --- /dev/shm ---

@@ -52,6 +52,18 @@ static void response(kp_str bytes, struct kp_buf *again)
 				 sum_logprobs(r.prompt_logprobs, r.n_prompt_logprobs));
 }
 
+static uint64_t sum_media(const struct kp_media_tensors *m)
+{
+	uint64_t sum = m ? m->token + m->pixels.bytes.n + m->pixels.n_dims : 0;
+	for (size_t i = 0; m && i < m->n; i++) {
+		sum += m->spans[i].offset * 3 + m->spans[i].length + (uint8_t)m->hashes[i].p[0];
+	}
+	for (size_t i = 0; m && i < m->grid.bytes.n; i++) {
+		sum = sum * 31 + (uint8_t)m->grid.bytes.p[i];
+	}
+	return sum;
+}
+
 static void request(kp_str bytes, struct kp_buf *again)
 {
 	static struct kp_peer_request_decoder d;
@@ -69,13 +81,15 @@ static void request(kp_str bytes, struct kp_buf *again)
 		.ids = r.ids,
 		.n_ids = r.n_ids,
 		.sampling = &r.sampling,
+		.media = r.media,
 		.text_fingerprint = r.text_fingerprint };
-	uint64_t sum = sum_ids(r.ids, r.n_ids) +
+	uint64_t sum = sum_media(r.media) + sum_ids(r.ids, r.n_ids) +
 		       sum_ids(r.sampling.stop_ids, r.sampling.n_stop_ids) +
 		       r.sampling.n_logit_bias + r.sampling.set;
 	KP_BUG_ON(kp_peer_encode_generate(again, &e, r.engine, r.address, &err) < 0);
+	kp_buf_add(again, r.media ? r.media->pixels.bytes : KP_STR_NULL);
 	KP_BUG_ON(kp_peer_decode_generate(&d, kp_buf_str(again), &r, &err) < 0);
-	KP_BUG_ON(sum != sum_ids(r.ids, r.n_ids) +
+	KP_BUG_ON(sum != sum_media(r.media) + sum_ids(r.ids, r.n_ids) +
 				 sum_ids(r.sampling.stop_ids, r.sampling.n_stop_ids) +
 				 r.sampling.n_logit_bias + r.sampling.set);
 }

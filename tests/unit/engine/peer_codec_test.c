@@ -173,12 +173,30 @@ static void what_a_newer_gateway_asks_for_is_not_dropped(void **state)
 	(void)state;
 	struct kp_err err;
 	/* A field that is not known is skipped, a bit that makes it count is not. */
-	assert_int_equal(decode_request(KP_S(HEAD IDS "\x38\x01\x32\x03\xf8\x01\x01"), &err), 0);
+	assert_int_equal(decode_request(KP_S(HEAD IDS "\x40\x01\x32\x03\xf8\x01\x01"), &err), 0);
 	assert_int_equal(decode_request(KP_S(HEAD IDS "\x32\x03\x08\x81\x20"), &err), -1);
 	assert_int_equal(err.code, KP_UNIMPLEMENTED);
 	assert_string_equal(
 		err.msg, "read `sampling.set`: bits 0x1000 are not known to this version");
 	assert_int_equal(decode_request(KP_S(HEAD IDS "\x32\x03\x08\xff\x1f"), &err), 0);
+}
+
+/* Images count only with their bit, and the bit only with images. */
+static void media_and_its_bit(void **state)
+{
+	(void)state;
+	struct kp_err err;
+	assert_int_equal(
+		decode_request(KP_S(HEAD IDS "\x32\x06\x08\x80\x80\x80\x80\x08"), &err), -1);
+	assert_string_equal(err.msg, "read `media`: missing");
+	assert_int_equal(decode_request(KP_S(HEAD IDS "\x3a\x02\x08\x01"), &err), -1);
+	assert_string_equal(err.msg, "read `media`: its bit of `sampling.set` is missing");
+	assert_int_equal(
+		decode_request(
+			KP_S(HEAD IDS "\x32\x06\x08\x80\x80\x80\x80\x08\x3a\x02\x08\x01"), &err),
+		-1);
+	assert_string_equal(err.msg, "read `media`: no images");
+	assert_int_equal(err.code, KP_INVALID_ARGUMENT);
 }
 
 /* `n` bytes of a list field, each an element of one byte. */
@@ -472,6 +490,7 @@ int main(void)
 		cmocka_unit_test(a_request_beyond_the_buffers_maximum_is_an_error),
 		cmocka_unit_test(wrong_requests_are_refused_by_the_fields_name),
 		cmocka_unit_test(what_a_newer_gateway_asks_for_is_not_dropped),
+		cmocka_unit_test(media_and_its_bit),
 		cmocka_unit_test(limits_of_a_request),
 		cmocka_unit_test(wrong_answers_are_refused_by_the_fields_name),
 		cmocka_unit_test(an_end_that_is_not_known_is_a_stop),
