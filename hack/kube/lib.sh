@@ -60,7 +60,7 @@ wait_for() { # SECONDS WHAT COMMAND...: asks again and again; at the end says wh
 	shift 2
 	until "$@" 2>/dev/null; do
 		[ $SECONDS -lt $until ] || {
-			tail -n 5 "$RUN"/*.log >&2
+			tail -n 5 "$RUN"/*.log "$DIR"/node*/log/*.log >&2 2>/dev/null || true
 			die "waited in vain for $what (logs: $RUN/*.log, $DIR/node*/log/)"
 		}
 		sleep 0.1
