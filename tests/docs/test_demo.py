@@ -93,7 +93,8 @@ def test_in_a_terminal_it_serves_until_ctrl_c(terminal):
 
 
 def test_without_a_terminal_it_answers_once_and_ends():
-    done = subprocess.Popen([DEMO], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    """With a tool, too."""
+    done = subprocess.Popen([DEMO, "--tools"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             start_new_session=True)
     try:
         text, _ = done.communicate(timeout=PATIENCE)
@@ -102,4 +103,5 @@ def test_without_a_terminal_it_answers_once_and_ends():
         raise
     assert done.returncode == 0, text
     assert_it_answered(text)
+    assert re.search(r'^tides: tide\{"time": "morning"\} -> low, 0.4 m$', text, re.M), text
     assert not left_of(done.pid)
