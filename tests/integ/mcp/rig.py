@@ -132,6 +132,7 @@ class Scripted:
 
         class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
             daemon_threads = True
+            request_queue_size = 128
 
         self.server = Server(("127.0.0.1", 0), Handler)
         self.port = self.server.server_port

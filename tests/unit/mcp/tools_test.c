@@ -78,6 +78,9 @@ static void test_mc_07_and_mc_08_who_is_asked(void **state)
 	assert_true(kp_mcp_needs_approval(&a, &get));
 	a.rule = KP_MCP_APPROVAL_NEVER;
 	assert_false(kp_mcp_needs_approval(&a, &drop));
+	a.always = named; /* the exceptions */
+	assert_true(kp_mcp_needs_approval(&a, &drop));
+	assert_false(kp_mcp_needs_approval(&a, &look));
 	a = (struct kp_mcp_approval){ .rule = KP_MCP_APPROVAL_BY_TOOL, .never = named };
 	assert_false(kp_mcp_needs_approval(&a, &drop));
 	assert_true(kp_mcp_needs_approval(&a, &look));
