@@ -216,6 +216,9 @@ static void refresh(void *arg)
 	refresh_http(g);
 	refresh_peers(g);
 	refresh_prompts(g);
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_history_queue",
+			     "Requests that wait for the store of responses.", NULL, 0),
+		(int64_t)kp_workers_queued(g->history_thread));
 	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_media_queue",
 			     "Requests that wait for a worker for their images.", NULL, 0),
 		(int64_t)kp_workers_queued(g->media_workers));

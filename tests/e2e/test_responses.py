@@ -190,7 +190,7 @@ def test_rs12_thoughts_as_a_summary(script):
     }
 
 
-def test_rs13_how_answers_end(script, two):
+def test_rs13_how_answers_end(script):
     s = script(TEXT)
     cut = s.events(max_output_tokens=3)[-1]
     assert cut["type"] == "response.incomplete" and cut["response"]["status"] == "incomplete"
