@@ -164,7 +164,6 @@ def test_a_gateway_that_is_killed_loses_nothing_it_acknowledged(start, qwen3, qw
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_gateways_killed_at_200_moments(start, qwen3, qwen3_path, token_file, tmp_path):
     told = kill_often(start, qwen3, qwen3_path, token_file, tmp_path, 200)
     print(f"{told} acknowledged responses, none lost")

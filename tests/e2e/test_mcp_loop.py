@@ -386,7 +386,6 @@ def test_tool_conversations_with_a_gateway_that_is_killed(start, rig, server, tm
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_tool_conversations_with_gateways_killed_at_200_moments(start, rig, server, tmp_path):
     done = kill_often(start, rig, server, tmp_path, 200)
     assert done >= 200
