@@ -475,7 +475,7 @@ def test_rights_that_are_taken_away_in_the_middle(limited, ns, cluster):
     cluster.up()
     wait_until(lambda: any("watch `pods` with kelpie.dev/engine" in line and "(403 Forbidden)" in line for line in o.errors()), "it says so", 40)
     change(ns, "InferenceEngine", "e", {"replicas": 2})
-    wait_condition(ns, "WorkloadApplied", ("False", "PermissionDenied"))
+    wait_condition(ns, "WorkloadApplied", ("False", "PermissionDenied"), timeout=40)  # a watch that failed for long waits up to 30 s
     assert list(endpoints(gateway)) == ["10.1.0.1:50051"] and not gateway.end
     assert o.ask("/readyz")[0] == 200
     cluster.ask("PATCH", role, {"rules": rules()}, "application/merge-patch+json")
