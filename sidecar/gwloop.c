@@ -36,6 +36,17 @@ static unsigned max_connections(const struct kp_gateway *g, bool is_peer)
 	return share > MAX_CONNECTIONS ? MAX_CONNECTIONS : (unsigned)KP_MAX(share, (rlim_t)1);
 }
 
+/* The descriptors of one loop's, if all loops together may have one of so many parts of them. They are among those that stay. */
+static size_t descriptors(const struct kp_gateway *g, unsigned parts)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur == RLIM_INFINITY) {
+		return KP_MCP_DESCRIPTORS_MAX;
+	}
+	rlim_t share = r.rlim_cur / parts / g->config.loops;
+	return (size_t)KP_MIN(KP_MAX(share, (rlim_t)1), (rlim_t)KP_MCP_DESCRIPTORS_MAX);
+}
+
 int kp_gwloop_create(
 	struct kp_gateway *g, unsigned index, struct kp_gwloop **ret, struct kp_err *err)
 {
@@ -56,7 +67,10 @@ int kp_gwloop_create(
 	const struct kp_http_handler handler = { kp_api_request, l };
 	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
 	kp_http_server_on_refusal(l->server, kp_api_refuse);
-	const struct kp_mcp_pool_opts mcp = { .version = kp_version(), .metrics = g->metrics };
+	const struct kp_mcp_pool_opts mcp = {
+		.version = kp_version(), .metrics = g->metrics, .max_descriptors = descriptors(g, 8)
+	};
+	l->max_image_fetches = KP_MIN(descriptors(g, 16), (size_t)KP_FETCH_CALLS_MAX);
 	l->mcp = kp_mcp_pool_create(l->loop, &mcp);
 	if (g->config.peer_listen) {
 		l->peer = kp_peer_server_create(l, l->peer_tls.server, max_connections(g, true));

@@ -28,6 +28,7 @@ struct kp_gwloop {
 	struct kp_loop *loop;
 	struct kp_http_server *server;
 	struct kp_fetch *media_fetch; /* of images' URLs; NULL: none was asked for yet */
+	size_t max_image_fetches;     /* at once */
 	struct kp_peer_server *peer;  /* NULL: no --peer-listen */
 	unsigned servers_left;        /* while they are being destroyed */
 	struct kp_peer_tls peer_tls;

@@ -642,6 +642,7 @@ struct kp_fetch *kp_fetch_create(struct kp_loop *loop, const struct kp_fetch_opt
 	kp_list_init(&f->ready);
 	kp_multi_init(&f->multi, loop, stirred);
 	curl_multi_setopt(f->multi.curl, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)f->opts.max_calls);
+	curl_multi_setopt(f->multi.curl, CURLMOPT_MAXCONNECTS, (long)f->opts.max_idle);
 	return f;
 }
 

@@ -28,6 +28,7 @@ struct kp_fetch_opts {
 	const char *user_agent;               /* must outlive it */
 	kp_str ca_pem;      /* whom to trust, must outlive it; empty: the system's */
 	unsigned max_calls; /* 0: KP_FETCH_CALLS_MAX */
+	unsigned max_idle;  /* connections that are kept for later; 0: as many as libcurl likes */
 };
 struct kp_fetch *kp_fetch_create(struct kp_loop *loop, const struct kp_fetch_opts *opts);
 /* Calls that are left are cancelled. NULL is fine. */

@@ -5,7 +5,13 @@
 #include <stdio.h>
 
 #define IDLE_NS (300 * KP_NS_PER_S)
-enum { CONFIG_MAX = 256 << 10, HEADERS_MAX = 40 };
+/* A session has a pair of sockets of libcurl's, and the connections that it keeps. */
+enum {
+	CONFIG_MAX = 256 << 10,
+	HEADERS_MAX = 40,
+	IDLE_CONNECTIONS = 2,
+	SESSION_FDS = 2 + IDLE_CONNECTIONS
+};
 
 static void add_str(struct kp_buf *b, kp_str s)
 {
@@ -114,9 +120,10 @@ static struct kp_mcp *make(struct kp_mcp_pool *p, const struct kp_mcp_config *c)
 	kp_list_init(&m->listers);
 	kp_list_init(&m->failed);
 	copy_config(m, c);
-	const struct kp_fetch_opts o = {
-		.policy = &m->c.policy, .user_agent = p->user_agent, .ca_pem = m->c.ca_pem
-	};
+	const struct kp_fetch_opts o = { .policy = &m->c.policy,
+		.user_agent = p->user_agent,
+		.ca_pem = m->c.ca_pem,
+		.max_idle = IDLE_CONNECTIONS };
 	m->fetch = kp_fetch_create(p->loop, &o);
 	return m;
 }
@@ -150,7 +157,8 @@ static void arm(struct kp_mcp_pool *p)
 		      p->opts.idle_ns;
 	}
 	if (!kp_list_empty(&p->ending)) {
-		due = KP_MIN(due, kp_loop_now(p->loop) + KP_NS_PER_S);
+		bool are_many = p->n_ending > p->max_sessions / 4;
+		due = KP_MIN(due, kp_loop_now(p->loop) + (are_many ? 0 : KP_NS_PER_S));
 	}
 	if (due != INT64_MAX) {
 		kp_timer_start(p->loop, &p->timer, due, on_timer);
@@ -165,6 +173,7 @@ static void end_session(struct kp_mcp *m)
 	kp_list_del(&m->idle);
 	m->idle_since_ns = kp_loop_now(p->loop);
 	kp_list_push(&p->ending, &m->idle);
+	p->n_ending++;
 	kp_gauge_set(p->sessions, (int64_t)p->by_key.n);
 	kp_mcp_session_end(m);
 }
@@ -175,7 +184,9 @@ static void on_timer(struct kp_timer *t)
 	int64_t now = kp_loop_now(p->loop);
 	kp_list_each_safe (node, &p->ending) {
 		struct kp_mcp *m = KP_CONTAINER(node, struct kp_mcp, idle);
-		if (kp_list_empty(&m->posts) || now - m->idle_since_ns >= 10 * KP_NS_PER_S) {
+		if (kp_list_empty(&m->posts) || now - m->idle_since_ns >= 10 * KP_NS_PER_S ||
+			p->n_ending > p->max_sessions / 4) {
+			p->n_ending--;
 			destroy(m);
 		}
 	}
@@ -196,6 +207,10 @@ struct kp_mcp_pool *kp_mcp_pool_create(struct kp_loop *loop, const struct kp_mcp
 	p->loop = loop;
 	p->opts = *opts;
 	p->opts.idle_ns = opts->idle_ns ? opts->idle_ns : IDLE_NS;
+	size_t fds = opts->max_descriptors ? opts->max_descriptors : KP_MCP_DESCRIPTORS_MAX;
+	p->max_posts = KP_MAX(fds / 2, (size_t)8);
+	p->max_sessions =
+		KP_MIN(KP_MAX(fds / 2 / SESSION_FDS, (size_t)2), (size_t)KP_MCP_SESSIONS_MAX);
 	kp_buf_init(&b, 256);
 	kp_buf_printf(&b, "kelpie/%s", opts->version);
 	p->user_agent = kp_str_z(kp_buf_str(&b));
@@ -229,11 +244,11 @@ void kp_mcp_pool_destroy(struct kp_mcp_pool *p)
 /* Room for one more; false: all are in use. */
 static bool make_room(struct kp_mcp_pool *p)
 {
-	if (p->by_key.n >= KP_MCP_SESSIONS_MAX && !kp_list_empty(&p->idle)) {
+	if (p->by_key.n >= p->max_sessions && !kp_list_empty(&p->idle)) {
 		end_session(KP_CONTAINER(p->idle.next, struct kp_mcp, idle));
 		arm(p);
 	}
-	return p->by_key.n < KP_MCP_SESSIONS_MAX;
+	return p->by_key.n < p->max_sessions;
 }
 
 struct kp_mcp *kp_mcp_get(
@@ -257,7 +272,7 @@ struct kp_mcp *kp_mcp_get(
 		curl_url_cleanup(url);
 		if (!make_room(p)) {
 			kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-				"more than %d sessions with tool servers", KP_MCP_SESSIONS_MAX);
+				"more than %zu sessions with tool servers", p->max_sessions);
 			return NULL;
 		}
 		m = make(p, config);

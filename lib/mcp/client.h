@@ -20,9 +20,10 @@ struct kp_mcp_ask;
 
 enum {
 	KP_MCP_ASKS_MAX = 64, /* of one session at once, waiting ones too: RESOURCE_EXHAUSTED */
-	KP_MCP_SESSIONS_MAX = 1024,   /* of a pool: RESOURCE_EXHAUSTED when none of them is idle */
-	KP_MCP_MESSAGE_MAX = 4 << 20, /* bytes of one message of a server's */
-	KP_MCP_OUTPUT_MAX = 64 << 10, /* bytes of a result's text, unless told otherwise */
+	KP_MCP_SESSIONS_MAX = 1024,    /* of a pool: RESOURCE_EXHAUSTED when none of them is idle */
+	KP_MCP_DESCRIPTORS_MAX = 8192, /* of a pool, unless told otherwise */
+	KP_MCP_MESSAGE_MAX = 4 << 20,  /* bytes of one message of a server's */
+	KP_MCP_OUTPUT_MAX = 64 << 10,  /* bytes of a result's text, unless told otherwise */
 };
 
 struct kp_mcp_pool_opts {
@@ -30,6 +31,8 @@ struct kp_mcp_pool_opts {
 		version; /* of this program, for clientInfo and User-Agent; must outlive the pool */
 	struct kp_metrics *metrics; /* kelpie_mcp_* */
 	int64_t idle_ns;            /* a session that nobody holds ends after it; 0: 5 min */
+	/* About so many may be open at once: half of them sessions that are kept, half requests. 0: KP_MCP_DESCRIPTORS_MAX. */
+	size_t max_descriptors;
 };
 struct kp_mcp_pool *kp_mcp_pool_create(struct kp_loop *loop, const struct kp_mcp_pool_opts *opts);
 /* Every kp_mcp must have been put back. Sessions are not said good-bye to. NULL is fine. */

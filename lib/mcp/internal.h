@@ -110,6 +110,7 @@ struct kp_mcp_pool {
 	char *user_agent;
 	struct kp_map by_key;
 	struct kp_list idle, ending;
+	size_t n_ending, n_posts, max_sessions, max_posts;
 	struct kp_timer timer;
 	struct kp_gauge *sessions;
 };

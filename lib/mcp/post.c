@@ -13,6 +13,7 @@ static void free_post(struct kp_mcp_post *p)
 		kp_fetch_cancel(p->call);
 	}
 	p->m->n_strays -= !p->answered;
+	p->m->pool->n_posts--;
 	kp_list_del(&p->link);
 	kp_buf_fini(&p->in);
 	kp_sse_fini(&p->sse);
@@ -283,7 +284,14 @@ struct kp_mcp_post *kp_mcp_post_begin(
 	struct kp_mcp *m, const struct kp_mcp_post_opts *o, struct kp_err *err)
 {
 	struct kp_fetch_header headers[HEADERS_MAX + OWN_HEADERS];
+	struct kp_mcp_pool *pool = m->pool;
+	if (pool->n_posts >= pool->max_posts) {
+		kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+			"more than %zu requests to tool servers at once", pool->max_posts);
+		return NULL;
+	}
 	struct kp_mcp_post *p = kp_new(struct kp_mcp_post);
+	pool->n_posts++;
 	p->m = m;
 	p->id = o->id;
 	p->quiet_ns = o->quiet_ns;

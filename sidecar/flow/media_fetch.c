@@ -14,7 +14,8 @@ enum { REDIRECTS = 3 };
 static struct kp_fetch *fetch_of(struct kp_gwloop *l)
 {
 	const struct kp_fetch_opts opts = { .policy = &l->gateway->media.policy,
-		.user_agent = "kelpie-sidecar" };
+		.user_agent = "kelpie-sidecar",
+		.max_calls = (unsigned)l->max_image_fetches };
 	if (!l->media_fetch) {
 		l->media_fetch = kp_fetch_create(l->loop, &opts);
 	}
