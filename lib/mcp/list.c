@@ -24,6 +24,23 @@ struct kp_mcp_tools *kp_mcp_tools_begin(void)
 	return t;
 }
 
+static bool is_deeper(const struct kp_jv *v, unsigned depth)
+{
+	bool is_list = v->type == KP_JSON_ARRAY, is_object = v->type == KP_JSON_OBJECT;
+	if (!is_list && !is_object) {
+		return false;
+	}
+	if (depth == 0) {
+		return true;
+	}
+	for (uint32_t i = 0; i < v->n; i++) {
+		if (is_deeper(is_list ? &v->items[i] : &v->members[i].value, depth - 1)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* 1: it is one; 0: it is to be left out. */
 static int read_tool(
 	struct kp_arena *a, const struct kp_jv *v, struct kp_mcp_tool *ret, struct kp_err *err)
@@ -36,7 +53,9 @@ static int read_tool(
 	kp_buf_init(&schema, KP_MCP_SCHEMA_MAX);
 	kp_buf_init(&notes, KP_MCP_SCHEMA_MAX);
 	kp_buf_init(&text, KP_MCP_SCHEMA_MAX);
-	if (!is_tool_name(name) || !kp_jv_is(input, KP_JSON_OBJECT)) {
+	if (!is_tool_name(name) || !kp_jv_is(input, KP_JSON_OBJECT) ||
+		is_deeper(input, KP_MCP_SCHEMA_DEPTH) ||
+		(annotations && is_deeper(annotations, KP_MCP_SCHEMA_DEPTH))) {
 		return 0;
 	}
 	kp_jv_write(input, &schema);

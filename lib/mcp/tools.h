@@ -9,6 +9,7 @@ enum {
 	KP_MCP_TOOLS_MAX = 512,       /* of one server; more are an error */
 	KP_MCP_TOOL_NAME_MAX = 128,   /* bytes */
 	KP_MCP_SCHEMA_MAX = 64 << 10, /* bytes of one tool's input schema */
+	KP_MCP_SCHEMA_DEPTH = 100,    /* how deep it nests */
 	KP_MCP_LIST_MAX = 4 << 20,    /* bytes of all that is kept of a list */
 	KP_MCP_EXPOSED_MAX = 64,      /* bytes of a name as models and clients see it */
 	KP_MCP_LABEL_MAX = 32,
