@@ -221,9 +221,18 @@ static kp_str tenant_of(const struct kp_gateway *g, const struct kp_http_request
 static int check_tenant(
 	const struct kp_gateway *g, const struct kp_http_request *r, struct kp_err *err)
 {
+	const char *name = g->config.tenant_header;
+	size_t n = 0;
+	for (size_t i = 0; name && i < r->n_headers; i++) {
+		n += kp_str_ieq(r->headers[i].name, kp_str_c(name));
+	}
+	if (n > 1) { /* one of them may be the client's own */
+		return kp_err_set(
+			err, KP_INVALID_ARGUMENT, "header `%s`: is there %zu times", name, n);
+	}
 	return tenant_of(g, r).n > KP_HISTORY_MAX_TENANT
 		       ? kp_err_set(err, KP_INVALID_ARGUMENT, "header `%s`: has more than %d bytes",
-				 g->config.tenant_header, KP_HISTORY_MAX_TENANT)
+				 name, KP_HISTORY_MAX_TENANT)
 		       : 0;
 }
 

@@ -133,6 +133,8 @@ def test_two_tenants_share_nothing(script):
     assert status == 400 and "`x-tenant`" in answer["error"]["message"]
     assert call(s.gateway, f"{PATH}/{first.id}")[0] == 400
     assert call(s.gateway, PATH, s.ask(), headers=[("X-Tenant", "x" * 257)])[0] == 400
+    status, answer = call(s.gateway, PATH, s.ask(), headers=[("X-Tenant", "two"), ("x-tenant", "one")])
+    assert status == 400 and "`x-tenant`" in answer["error"]["message"]
 
 
 def test_a_gateway_that_keeps_nothing_says_so(start, qwen3, qwen3_path, token_file):
