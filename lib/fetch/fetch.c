@@ -490,19 +490,23 @@ static void settle(struct kp_defer *d)
 
 /* --- making and cancelling --- */
 
+bool kp_fetch_header_ok(kp_str name, kp_str value)
+{
+	bool is_right = name.n > 0 && name.n + value.n < HEADER_MAX - 2;
+	for (size_t i = 0; i < name.n; i++) {
+		is_right = is_right && name.p[i] > ' ' && name.p[i] < 0x7f && name.p[i] != ':';
+	}
+	for (size_t i = 0; i < value.n; i++) {
+		unsigned char v = (unsigned char)value.p[i];
+		is_right = is_right && (v >= ' ' || v == '\t') && v != 0x7f;
+	}
+	return is_right;
+}
+
 static int add_header(struct kp_fetch_call *c, const struct kp_fetch_header *h, struct kp_err *err)
 {
 	KP_AUTO(buf) struct kp_buf b;
 	kp_buf_init(&b, HEADER_MAX);
-	bool is_right = h->name.n > 0;
-	for (size_t i = 0; i < h->name.n; i++) {
-		is_right = is_right && h->name.p[i] > ' ' && h->name.p[i] < 0x7f &&
-			   h->name.p[i] != ':';
-	}
-	for (size_t i = 0; i < h->value.n; i++) {
-		unsigned char v = (unsigned char)h->value.p[i];
-		is_right = is_right && (v >= ' ' || v == '\t') && v != 0x7f;
-	}
 	kp_buf_add(&b, h->name);
 	if (kp_str_trim(h->value).n) {
 		kp_buf_lit(&b, ": ");
@@ -511,7 +515,7 @@ static int add_header(struct kp_fetch_call *c, const struct kp_fetch_header *h, 
 		kp_buf_lit(&b, ";"); /* how libcurl sends an empty one */
 	}
 	const char *z = kp_buf_cstr(&b);
-	if (!is_right || !z) {
+	if (!kp_fetch_header_ok(h->name, h->value) || !z) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"the header `%" KP_FMT "` cannot be sent",
 			KP_ARG(kp_str_sub(h->name, 0, 64)));

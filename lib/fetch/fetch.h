@@ -61,6 +61,7 @@ struct kp_fetch_request {
 	void (*done)(void *ctx, const struct kp_fetch_result *r);
 	void *ctx;
 };
+bool kp_fetch_header_ok(kp_str name, kp_str value); /* can it be sent? */
 /* NULL with err: what is wrong with the request, or refused by the policy, or too many. Valid until `done` was called. */
 struct kp_fetch_call *kp_fetch_send(
 	struct kp_fetch *f, const struct kp_fetch_request *r, struct kp_err *err);

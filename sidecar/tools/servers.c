@@ -121,6 +121,9 @@ static int add_header(
 	if (s->config.n_headers == KP_TOOL_HEADERS_MAX) {
 		return bad(r, NULL, "has too many headers", place);
 	}
+	if (!kp_fetch_header_ok(name, value)) {
+		return bad(r, NULL, "has a header that cannot be sent", place);
+	}
 	s->headers[s->config.n_headers++] = (struct kp_fetch_header){ name, value };
 	return 0;
 }
@@ -150,12 +153,36 @@ static int read_headers(struct reader *r, struct kp_tool_server *s)
 		kp_arena_printf(r->a, "Bearer %" KP_FMT, KP_ARG(token->s)), "authorization");
 }
 
+/* A member that nobody knows may be one that was to narrow what is allowed, misspelt. */
+static int check_members(struct reader *r)
+{
+	static const char *const known[] = { "type", "server_label", "server_url", "headers",
+		"authorization", "allowed_tools", "require_approval", "server_description",
+		"allowed_callers", "defer_loading", "connector_id", "tunnel_id" };
+	for (uint32_t i = 0; i < r->tool->n; i++) {
+		bool is_known = false;
+		for (size_t k = 0; k < KP_LEN(known); k++) {
+			is_known |= kp_str_eq(r->tool->members[i].key, kp_str_c(known[k]));
+		}
+		if (!is_known) {
+			char name[64];
+			snprintf(name, sizeof(name), "%.*s",
+				KP_ARG(kp_str_sub(r->tool->members[i].key, 0, 40)));
+			return bad(r, "unknown_parameter", "unknown parameter", name);
+		}
+	}
+	return 0;
+}
+
 static int read_server(struct reader *r, struct kp_tool_server *s)
 {
 	static const char *const refused[] = { "connector_id", "tunnel_id" };
 	const struct kp_jv *label = given(r->tool, "server_label"),
 			   *url = given(r->tool, "server_url");
 	struct kp_err inner;
+	if (check_members(r)) {
+		return -1;
+	}
 	for (size_t i = 0; i < KP_LEN(refused); i++) {
 		if (given(r->tool, refused[i])) {
 			return bad(r, "unsupported_parameter", "not supported", refused[i]);
