@@ -56,10 +56,17 @@ static enum kp_step stage_load(struct kp_flow *f, struct kp_err *err)
 	return kp_flow_submit(f, f->l->gateway->history_thread, load, err);
 }
 
+/* Where a call was allowed, what is wrong with the items is found here, before it is made. */
 static int gather(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
+	struct kp_response *r = kp_response_of(&f->turn);
 	(void)scratch;
-	return kp_response_gather(kp_response_of(&f->turn), err);
+	if (kp_response_gather(r, err)) {
+		return -1;
+	}
+	return kp_responses_allow(r)
+		       ? kp_responses_messages(&r->ask, r->entries, r->n_entries, &f->turn, err)
+		       : 0;
 }
 
 static enum kp_step stage_gather(struct kp_flow *f, struct kp_err *err)
@@ -123,7 +130,7 @@ static const struct kp_stage stages[] = {
 	{ "prompt", kp_stage_prompt },
 	{ "constrain", kp_stage_constrain },
 	{ "validate", kp_stage_validate },
-	{ "fit", kp_stage_fit },
+	{ "fit", kp_responses_stage_fit },
 	{ "start", kp_stage_start },
 	{ NULL, NULL },
 };

@@ -376,6 +376,36 @@ static bool is_done(const struct kp_response *r, kp_str id)
 	return false;
 }
 
+/* An answer that allows a call. */
+static bool is_yes(const struct kp_jv *item)
+{
+	return kp_str_eq(kp_jv_str(item, KP_S("type")), KP_S("mcp_approval_response")) &&
+	       kp_jv_is(kp_jv_get(item, KP_S("approve")), KP_JSON_TRUE);
+}
+
+bool kp_responses_allow(const struct kp_response *r)
+{
+	for (size_t i = 0; i < r->n_entries; i++) {
+		if (is_yes(r->entries[i].item)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Is the item at `from` the last answer to its question? What is said later counts. */
+static bool is_last_word(const struct kp_response *r, size_t from, kp_str id)
+{
+	for (size_t i = from + 1; i < r->n_entries; i++) {
+		const struct kp_jv *item = r->entries[i].item;
+		if (kp_str_eq(kp_jv_str(item, KP_S("type")), KP_S("mcp_approval_response")) &&
+			kp_str_eq(kp_jv_str(item, KP_S("approval_request_id")), id)) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* The call that was asked about, as an item of this response. */
 static void allow(struct kp_flow *f, const struct kp_jv *request, kp_str id)
 {
@@ -402,8 +432,7 @@ enum kp_step kp_responses_stage_allowed(struct kp_flow *f, struct kp_err *err)
 	for (size_t i = 0; i < r->n_entries; i++) {
 		const struct kp_jv *item = r->entries[i].item;
 		kp_str id = kp_jv_str(item, KP_S("approval_request_id"));
-		if (!kp_str_eq(kp_jv_str(item, KP_S("type")), KP_S("mcp_approval_response")) ||
-			!kp_jv_is(kp_jv_get(item, KP_S("approve")), KP_JSON_TRUE)) {
+		if (!is_yes(item) || !is_last_word(r, i, id)) {
 			continue;
 		}
 		const struct kp_jv *request = find_request(r, id);
@@ -418,6 +447,20 @@ enum kp_step kp_responses_stage_allowed(struct kp_flow *f, struct kp_err *err)
 		found = true;
 	}
 	return found ? run_calls(f, err) : KP_STEP_NEXT;
+}
+
+enum kp_step kp_responses_stage_fit(struct kp_flow *f, struct kp_err *err)
+{
+	struct kp_response *r = kp_response_of(&f->turn);
+	enum kp_step step = kp_stage_fit(f, err);
+	bool is_long = step == KP_STEP_FAIL && err->reason &&
+		       strcmp(err->reason, "context_length_exceeded") == 0;
+	if (!is_long || !r->n_called) {
+		return step;
+	}
+	r->incomplete = "max_output_tokens"; /* what was called is told of, and kept */
+	kp_flow_cut(f);
+	return KP_STEP_NEXT;
 }
 
 /* --- behind a generation ------------------------------------------------------------------------- */

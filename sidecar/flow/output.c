@@ -430,7 +430,7 @@ static void finish(struct kp_flow *f)
 	}
 }
 
-void kp_flow_complete(struct kp_flow *f)
+static void tell_usage(struct kp_flow *f)
 {
 	struct kp_event ev = { .kind = KP_EV_USAGE };
 	for (size_t i = 0; i < f->n_prompts; i++) {
@@ -442,6 +442,22 @@ void kp_flow_complete(struct kp_flow *f)
 	ev.usage.completion_tokens = f->completion_tokens;
 	ev.usage.reasoning_tokens = f->reasoning_tokens;
 	kp_flow_emit(f, &ev);
+}
+
+void kp_flow_cut(struct kp_flow *f)
+{
+	for (size_t i = 0; i < f->n_prompts; i++) { /* no engine has read it */
+		f->prompts[i].ids.n = 0;
+		f->prompts[i].cached_tokens = 0;
+	}
+	tell_usage(f);
+	f->stages = f->api->ending;
+	f->stage = SIZE_MAX; /* the caller goes on with the next one */
+}
+
+void kp_flow_complete(struct kp_flow *f)
+{
+	tell_usage(f);
 	if (f->api->ending) {
 		kp_flow_run_stages(f, f->api->ending);
 	} else {

@@ -20,6 +20,8 @@ int kp_flow_parse(
 void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
 /* All choices are over: the API's ending, or the end. */
 void kp_flow_complete(struct kp_flow *f);
+/* In a stage: no generation (any more); the ending's stages come next. */
+void kp_flow_cut(struct kp_flow *f);
 /* Its stages from the first. */
 void kp_flow_run_stages(struct kp_flow *f, const struct kp_stage *stages);
 /* The encoder, if it has none yet. */
