@@ -70,7 +70,9 @@ int kp_gwloop_create(
 	const struct kp_mcp_pool_opts mcp = {
 		.version = kp_version(), .metrics = g->metrics, .max_descriptors = descriptors(g, 8)
 	};
-	l->max_image_fetches = KP_MIN(descriptors(g, 16), (size_t)KP_FETCH_CALLS_MAX);
+	l->max_image_fetches = /* those of one request at least */
+		KP_MIN(KP_MAX(descriptors(g, 16), (size_t)g->config.max_images),
+			(size_t)KP_FETCH_CALLS_MAX);
 	l->mcp = kp_mcp_pool_create(l->loop, &mcp);
 	if (g->config.peer_listen) {
 		l->peer = kp_peer_server_create(l, l->peer_tls.server, max_connections(g, true));
