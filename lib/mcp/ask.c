@@ -61,6 +61,7 @@ void kp_mcp_ask_failed(struct kp_mcp_ask *a, enum kp_mcp_outcome outcome, const 
 	const struct kp_mcp_result r = { .outcome = outcome,
 		.output = kp_buf_str(&text),
 		.err = *err,
+		.code = a->code,
 		.may_have_run = may_have_run };
 	called(a, &r);
 }
@@ -119,6 +120,7 @@ static void answered(void *ctx, struct kp_mcp_post *p, const struct kp_mcp_answe
 		kp_err_set(&err, KP_FAILED_PRECONDITION, "error %lld: %.*s",
 			(long long)r->message->code,
 			KP_ARG(kp_str_sub(r->message->message, 0, 340)));
+		a->code = r->message->code;
 		kp_mcp_ask_failed(a, KP_MCP_PROTOCOL_ERROR, &err, false);
 		return;
 	}
@@ -291,6 +293,7 @@ struct kp_mcp_ask *kp_mcp_call(struct kp_mcp *m, const struct kp_mcp_call *call)
 	a->arguments = kp_str_z(call->arguments);
 	if (a->failed.code == KP_OK && check_arguments(a, &a->failed)) {
 		a->outcome = KP_MCP_PROTOCOL_ERROR;
+		a->code = -32602;
 	}
 	return put(a);
 }

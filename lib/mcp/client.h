@@ -77,6 +77,7 @@ struct kp_mcp_result {
 	kp_str output;
 	struct kp_err
 		err; /* code OK exactly with outcome OK; its message is that of `output`, shortened */
+	int64_t code; /* with PROTOCOL_ERROR: JSON-RPC's, the server's own; -32602 for arguments that were not sent */
 	bool is_cut;
 	bool may_have_run; /* with FAILED: it cannot be said that the tool did not run */
 };

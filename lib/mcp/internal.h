@@ -102,6 +102,7 @@ struct kp_mcp_ask {
 	bool is_retried, is_calling, is_dead;
 	struct kp_err failed;
 	enum kp_mcp_outcome outcome; /* of `failed` */
+	int64_t code;                /* JSON-RPC's */
 };
 
 struct kp_mcp_pool {

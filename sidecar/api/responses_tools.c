@@ -238,7 +238,8 @@ static struct kp_tool_server *server_of(const struct kp_response *r, const struc
 	return NULL;
 }
 
-static void put_error(struct kp_buf *out, enum kp_mcp_outcome outcome, kp_str text)
+/* `code`: of a protocol error */
+static void put_error(struct kp_buf *out, enum kp_mcp_outcome outcome, int64_t code, kp_str text)
 {
 	switch (outcome) {
 	case KP_MCP_TOOL_ERROR:
@@ -248,7 +249,9 @@ static void put_error(struct kp_buf *out, enum kp_mcp_outcome outcome, kp_str te
 		kp_buf_lit(out, "}]}");
 		return;
 	case KP_MCP_PROTOCOL_ERROR:
-		kp_buf_lit(out, "{\"type\":\"mcp_protocol_error\",\"code\":-32602,\"message\":");
+		kp_buf_lit(out, "{\"type\":\"mcp_protocol_error\",\"code\":");
+		kp_buf_i64(out, code);
+		kp_buf_lit(out, ",\"message\":");
 		break;
 	case KP_MCP_OK:
 	case KP_MCP_FAILED:
@@ -259,10 +262,10 @@ static void put_error(struct kp_buf *out, enum kp_mcp_outcome outcome, kp_str te
 	kp_buf_addc(out, '}');
 }
 
-static void fail_call(
-	struct kp_flow *f, struct kp_item *it, enum kp_mcp_outcome outcome, kp_str why)
+/* A call that was not made. */
+static void fail_call(struct kp_flow *f, struct kp_item *it, kp_str why)
 {
-	put_error(&it->output, outcome, why);
+	put_error(&it->output, KP_MCP_FAILED, 0, why);
 	kp_item_answered(kp_response_of(&f->turn), it, KP_ITEM_FAILED, out_of(f));
 	show(f);
 }
@@ -272,13 +275,15 @@ static void on_called(void *ctx, const struct kp_mcp_result *result)
 	struct kp_response_call *c = ctx;
 	struct kp_flow *f = c->flow;
 	c->ask = NULL;
-	if (result->outcome == KP_MCP_OK) {
+	bool is_ok = result->outcome == KP_MCP_OK;
+	if (is_ok) {
 		kp_buf_add(&c->item->output, result->output);
-		kp_item_answered(kp_response_of(&f->turn), c->item, KP_ITEM_COMPLETED, out_of(f));
-		show(f);
 	} else {
-		fail_call(f, c->item, result->outcome, result->output);
+		put_error(&c->item->output, result->outcome, result->code, result->output);
 	}
+	kp_item_answered(kp_response_of(&f->turn), c->item,
+		is_ok ? KP_ITEM_COMPLETED : KP_ITEM_FAILED, out_of(f));
+	show(f);
 	answered(f);
 }
 
@@ -303,13 +308,12 @@ static void begin_call(struct kp_flow *f, struct kp_response_call *c)
 	struct kp_tool_server *s = server_of(r, c->item);
 	if (r->n_called >= most) {
 		r->incomplete = "max_tool_calls";
-		fail_call(
-			f, c->item, KP_MCP_FAILED, KP_S("The call was not made: too many calls."));
+		fail_call(f, c->item, KP_S("The call was not made: too many calls."));
 		return;
 	}
 	r->n_called++;
 	if (!s || !s->session || !is_offered(r, c->item)) {
-		fail_call(f, c->item, KP_MCP_FAILED, KP_S("There is no such tool any more."));
+		fail_call(f, c->item, KP_S("There is no such tool any more."));
 		return;
 	}
 	const struct kp_mcp_call call = { .tool = c->item->name,
@@ -474,8 +478,8 @@ enum kp_step kp_responses_stage_calls(struct kp_flow *f, struct kp_err *err)
 	for (uint32_t i = 0; i < r->n_items; i++) { /* it was cut: nothing is called */
 		if (r->items[i]->kind == KP_ITEM_MCP_CALL &&
 			r->items[i]->status == KP_ITEM_IN_PROGRESS) {
-			fail_call(f, r->items[i], KP_MCP_FAILED,
-				KP_S("The call was not made: the answer was cut."));
+			fail_call(
+				f, r->items[i], KP_S("The call was not made: the answer was cut."));
 		}
 	}
 	return KP_STEP_NEXT;

@@ -80,9 +80,10 @@ static void on_result(void *ctx, const struct kp_mcp_result *r)
 {
 	static const char *const names[] = { "", "ok", "tool_error", "protocol_error", "failed" };
 	struct thing *t = ctx;
-	say(json_pack("{s:s,s:s,s:o,s:s,s:s,s:b,s:b}", "id", t->id, "outcome", names[r->outcome],
-		"output", str(r->output), "code", kp_code_name(r->err.code), "message", r->err.msg,
-		"cut", r->is_cut, "may_have_run", r->may_have_run));
+	say(json_pack("{s:s,s:s,s:o,s:s,s:s,s:I,s:b,s:b}", "id", t->id, "outcome",
+		names[r->outcome], "output", str(r->output), "code", kp_code_name(r->err.code),
+		"message", r->err.msg, "rpc_code", (json_int_t)r->code, "cut", r->is_cut,
+		"may_have_run", r->may_have_run));
 	end(t);
 }
 

@@ -30,6 +30,12 @@ def test_mc_01_a_404_makes_one_new_session_and_one_more_try(probe, scripted):
     assert [a.headers.get("MCP-Protocol-Version") for a in s.all][:3] == [None, "2025-06-18", "2025-06-18"]
 
 
+def test_mc_11_the_code_of_an_error_is_the_server_s(probe, scripted):
+    s = scripted(lambda asked, h: h.answer(200, {"jsonrpc": "2.0", "id": asked.id, "error": {"code": -32000, "message": "full"}}))
+    answer = probe.call(s.url, "t")
+    assert (answer["outcome"], answer["rpc_code"], answer["may_have_run"]) == ("protocol_error", -32000, False) and "full" in answer["output"]
+
+
 def test_mc_01_no_third_try(probe, scripted):
     s = scripted(lambda asked, h: h.answer(404))
     answer = probe.call(s.url, "t")
