@@ -122,6 +122,7 @@ const char *kp_response_status(const struct kp_response *r);
 /* responses_keep.c: what is kept of a response: {"input": [items], "rounds": [where in the output a generation begins], "response": {..}}.
    Loads what the request refers to; on the history's thread. */
 int kp_response_load(struct kp_response *r, struct kp_history *h, struct kp_err *err) KP_MUST_USE;
+size_t kp_response_loaded(const struct kp_response *r); /* bytes of what was loaded */
 /* Is there anything to load? */
 bool kp_response_refers(const struct kp_response *r);
 /* The entries: what was loaded, then the request's own items. */

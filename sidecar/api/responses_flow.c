@@ -25,9 +25,7 @@ static int load(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_e
 	if (kp_response_load(r, f->l->gateway->history, err)) {
 		return -1;
 	}
-	for (size_t i = 0; i < r->n_records; i++) {
-		f->loaded_bytes += r->records[i].body.n;
-	}
+	f->loaded_bytes = kp_response_loaded(r);
 	return 0;
 }
 
@@ -71,7 +69,7 @@ static int gather(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp
 
 static enum kp_step stage_gather(struct kp_flow *f, struct kp_err *err)
 {
-	return kp_flow_work(f, gather, err);
+	return kp_flow_hold_loaded(f, err) ? KP_STEP_FAIL : kp_flow_work(f, gather, err);
 }
 
 static int make_messages(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)

@@ -1,9 +1,10 @@
-/* DESIGN: what is kept of one response, by its path: GET, DELETE, and GET of its input items. Two stages: ask the history's thread, answer. */
+/* DESIGN: what is kept of one response, by its path: GET, DELETE, and GET of its input items. Three stages: ask the history's thread, write, where there
+   is much of it on a worker, answer. */
 #include "sidecar/api/responses.h"
 
 #include "json/write.h"
 #include "sidecar/api/http.h"
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/output.h"
 
 struct lookup {
 	kp_str id, after; /* after: KP_STR_NULL: from the beginning */
@@ -24,6 +25,7 @@ static int get(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_er
 	(void)scratch;
 	int r = h->ops->get(h, f->turn.tenant, k->id, f->turn.arena, &k->record, err);
 	k->is_found = r == 0;
+	f->loaded_bytes = k->is_found ? k->record.body.n : 0;
 	return r < 0 ? -1 : 0;
 }
 
@@ -72,41 +74,54 @@ static enum kp_step stage_del(struct kp_flow *f, struct kp_err *err)
 
 /* --- answers ------------------------------------------------------------------------------------- */
 
-static int reply(struct kp_flow *f, struct kp_err *err)
+static enum kp_step stage_answer(struct kp_flow *f, struct kp_err *err)
 {
 	if (kp_buf_finish(&f->answer, "answer", err)) {
-		return -1;
-	}
-	kp_flow_reply(f, kp_buf_str(&f->answer));
-	return 0;
-}
-
-/* The document; KP_STEP_FAIL when there is none. */
-static enum kp_step read_document(struct kp_flow *f, struct kp_jv *ret, struct kp_err *err)
-{
-	struct lookup *k = f->own;
-	kp_buf_init(&f->answer, 2 * KP_RESPONSE_MAX_BYTES);
-	if (!k->is_found) {
-		return missing(k, err);
-	}
-	if (kp_jv_parse(k->record.body, f->turn.arena, ret, err)) {
-		err->code = KP_DATA_LOSS;
 		return KP_STEP_FAIL;
 	}
+	kp_flow_reply(f, kp_buf_str(&f->answer));
 	return KP_STEP_NEXT;
 }
 
-static enum kp_step stage_show(struct kp_flow *f, struct kp_err *err)
+static int read_document(struct kp_flow *f, struct kp_jv *ret, struct kp_err *err)
+{
+	struct lookup *k = f->own;
+	kp_buf_init(&f->answer, 2 * KP_RESPONSE_MAX_BYTES);
+	if (kp_jv_parse(k->record.body, f->turn.arena, ret, err)) {
+		err->code = KP_DATA_LOSS;
+		return -1;
+	}
+	return 0;
+}
+
+static enum kp_step write_on_worker(struct kp_flow *f,
+	int (*fn)(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err),
+	struct kp_err *err)
+{
+	const struct lookup *k = f->own;
+	if (!k->is_found) {
+		return missing(k, err);
+	}
+	return kp_flow_hold_loaded(f, err) ? KP_STEP_FAIL : kp_flow_work(f, fn, err);
+}
+
+static int write_response(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	struct kp_jv document = { .type = KP_JSON_NONE };
+	(void)scratch;
 	if (read_document(f, &document, err)) {
-		return KP_STEP_FAIL;
+		return -1;
 	}
 	const struct kp_jv *response = kp_jv_get(&document, KP_S("response"));
 	if (response) {
 		kp_jv_write(response, &f->answer);
 	}
-	return reply(f, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
+	return 0;
+}
+
+static enum kp_step stage_show(struct kp_flow *f, struct kp_err *err)
+{
+	return write_on_worker(f, write_response, err);
 }
 
 static enum kp_step stage_gone(struct kp_flow *f, struct kp_err *err)
@@ -119,7 +134,7 @@ static enum kp_step stage_gone(struct kp_flow *f, struct kp_err *err)
 	kp_buf_lit(&f->answer, "{\"id\":");
 	kp_json_w_str(&f->answer, k->id);
 	kp_buf_lit(&f->answer, ",\"object\":\"response\",\"deleted\":true}");
-	return reply(f, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
+	return stage_answer(f, err);
 }
 
 static void put_id(struct kp_buf *out, const char *name, const struct kp_jv *item)
@@ -132,13 +147,14 @@ static void put_id(struct kp_buf *out, const char *name, const struct kp_jv *ite
 	}
 }
 
-static enum kp_step stage_list(struct kp_flow *f, struct kp_err *err)
+static int write_items(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	const struct lookup *k = f->own;
 	struct kp_buf *out = &f->answer;
 	struct kp_jv document = { .type = KP_JSON_NONE };
+	(void)scratch;
 	if (read_document(f, &document, err)) {
-		return KP_STEP_FAIL;
+		return -1;
 	}
 	const struct kp_jv *input = kp_jv_get(&document, KP_S("input")), *first = NULL,
 			   *last = NULL;
@@ -156,25 +172,29 @@ static enum kp_step stage_list(struct kp_flow *f, struct kp_err *err)
 		is_after |= kp_str_eq(kp_jv_str(item, KP_S("id")), k->after);
 	}
 	if (!is_after) {
-		kp_err_param(err, "after", "`after`: no item `%" KP_FMT "`",
+		return kp_err_param(err, "after", "`after`: no item `%" KP_FMT "`",
 			KP_ARG(kp_str_sub(k->after, 0, 80)));
-		return KP_STEP_FAIL;
 	}
 	kp_buf_addc(out, ']');
 	put_id(out, "first_id", first);
 	put_id(out, "last_id", last);
 	kp_buf_addz(out, at < n ? ",\"has_more\":true}" : ",\"has_more\":false}");
-	return reply(f, err) ? KP_STEP_FAIL : KP_STEP_NEXT;
+	return 0;
+}
+
+static enum kp_step stage_list(struct kp_flow *f, struct kp_err *err)
+{
+	return write_on_worker(f, write_items, err);
 }
 
 /* --- the request --------------------------------------------------------------------------------- */
 
-static const struct kp_stage show[] = { { "history", stage_get }, { "answer", stage_show },
-	{ NULL, NULL } };
+static const struct kp_stage show[] = { { "history", stage_get }, { "write", stage_show },
+	{ "answer", stage_answer }, { NULL, NULL } };
 static const struct kp_stage gone[] = { { "history", stage_del }, { "answer", stage_gone },
 	{ NULL, NULL } };
-static const struct kp_stage list[] = { { "history", stage_get }, { "answer", stage_list },
-	{ NULL, NULL } };
+static const struct kp_stage list[] = { { "history", stage_get }, { "write", stage_list },
+	{ "answer", stage_answer }, { NULL, NULL } };
 enum { ARENA_BYTES = 8 * KP_HISTORY_MAX_RECORD };
 static const struct kp_flow_api api_show = { "responses_get", "req_", KP_TURN_CHAT, NULL, show,
 	NULL, NULL, KP_DIALECT_OPENAI, NULL, ARENA_BYTES, NULL };

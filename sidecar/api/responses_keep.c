@@ -173,6 +173,18 @@ int kp_response_load(struct kp_response *r, struct kp_history *h, struct kp_err 
 	return load_references(r, h, tenant, err);
 }
 
+size_t kp_response_loaded(const struct kp_response *r)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < r->n_records; i++) {
+		n += r->records[i].body.n;
+	}
+	for (uint32_t i = 0; r->references && i < r->ask.input.n; i++) {
+		n += r->references[i].body.n;
+	}
+	return n;
+}
+
 /* --- entries ------------------------------------------------------------------------------------- */
 
 struct gather {

@@ -159,6 +159,21 @@ void kp_flow_round(struct kp_flow *f, const char *stage)
 	f->stage--; /* the caller goes on with the next one */
 }
 
+int kp_flow_hold_loaded(struct kp_flow *f, struct kp_err *err)
+{
+	struct kp_gateway *g = f->l->gateway;
+	long long more = (long long)(f->loaded_bytes - f->held_bytes);
+	f->held_bytes = f->loaded_bytes;
+	if (atomic_fetch_add(&g->body_bytes, more) + more <= g->config.max_body_total) {
+		return 0;
+	}
+	kp_err_set(err, KP_RESOURCE_EXHAUSTED,
+		"the bodies of all requests together, with the responses that they go on from, exceed %u bytes",
+		g->config.max_body_total);
+	err->reason = "too_many_requests";
+	return -1;
+}
+
 /* Frees everything; the stream is closed and no job runs. */
 static void destroy(struct kp_flow *f)
 {
@@ -173,6 +188,7 @@ static void destroy(struct kp_flow *f)
 		f->encoder->close(f->encoder_state);
 	}
 	kp_snapshot_unref(f->snapshot);
+	atomic_fetch_sub(&f->l->gateway->body_bytes, (long long)f->held_bytes);
 	kp_arena_destroy(f->turn.arena);
 	kp_buf_fini(&f->body);
 	kp_buf_fini(&f->answer);

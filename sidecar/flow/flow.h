@@ -129,9 +129,9 @@ struct kp_flow {
 	int64_t render_ns;     /* of that, rendering; 0: nothing was rendered */
 	bool render_failed;
 	uint32_t completion_tokens, reasoning_tokens;
-	struct kp_usage earlier; /* prompts of the rounds before this one */
-	void *own;               /* what its API has besides, in the arena */
-	size_t loaded_bytes;     /* of other requests, which this one is read with */
+	struct kp_usage earlier;         /* prompts of the rounds before this one */
+	void *own;                       /* what its API has besides, in the arena */
+	size_t loaded_bytes, held_bytes; /* of other requests, read with it; held: counted */
 	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;
 };

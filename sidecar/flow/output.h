@@ -18,6 +18,8 @@ int kp_flow_parse(
 	struct kp_choice *c, const struct kp_engine_delta *d, struct kp_err *err) KP_MUST_USE;
 
 void kp_flow_delta(struct kp_choice *c, const struct kp_engine_delta *d);
+/* In a stage: what was loaded counts among the bodies of all requests until the end. RESOURCE_EXHAUSTED: they are too many. */
+int kp_flow_hold_loaded(struct kp_flow *f, struct kp_err *err) KP_MUST_USE;
 /* All choices are over: the API's ending, or the end. */
 void kp_flow_complete(struct kp_flow *f);
 /* In a stage: no generation (any more); the ending's stages come next. */
