@@ -8,12 +8,39 @@
 
 enum { ARENA_BYTES = 8 * KP_HISTORY_MAX_CHAIN_BYTES };
 
+/* How deep JSON nests that was read already. */
+static unsigned depth_of(kp_str json)
+{
+	unsigned depth = 0, most = 0;
+	bool is_text = false;
+	for (size_t i = 0; i < json.n; i++) {
+		char c = json.p[i];
+		if (is_text) {
+			i += c == '\\';
+			is_text = c != '"';
+		} else if (c == '{' || c == '[') {
+			most = KP_MAX(most, ++depth);
+		} else if (c == '}' || c == ']') {
+			depth--;
+		} else {
+			is_text = c == '"';
+		}
+	}
+	return most;
+}
+
 static int read_request(kp_str body, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_response *r = kp_arena_new(turn->arena, struct kp_response);
 	turn->response = &r->ask;
 	r->turn = turn;
-	return kp_params_read_api(body, KP_PARAMS_RESPONSES, turn, err);
+	if (kp_params_read_api(body, KP_PARAMS_RESPONSES, turn, err)) {
+		return -1;
+	}
+	return depth_of(body) < KP_JSON_MAX_DEPTH /* what is kept has it one deeper */
+		       ? 0
+		       : kp_err_set(err, KP_INVALID_ARGUMENT, "the request nests more than %d deep",
+				 KP_JSON_MAX_DEPTH - 1);
 }
 
 /* --- before -------------------------------------------------------------------------------------- */

@@ -1,14 +1,16 @@
 """What a gateway keeps of responses: conversations by `previous_response_id`, what is shown of a response, who may see it, and what a gateway that is killed has
 lost: nothing that it acknowledged."""
 
+import contextlib
 import functools
 import random
 
 import openai
 import pytest
-from programs import engine, manifest
+from programs import engine, manifest, wait_until
 from responses import PATH, Script, Talker, killed_and_asked
 from scripts import TEXT
+from wire import Connection
 from wire import call as ask
 
 NO_THINKING = {"reasoning": {"effort": "none"}}
@@ -135,6 +137,38 @@ def test_two_tenants_share_nothing(script):
     assert call(s.gateway, PATH, s.ask(), headers=[("X-Tenant", "x" * 257)])[0] == 400
     status, answer = call(s.gateway, PATH, s.ask(), headers=[("X-Tenant", "two"), ("x-tenant", "one")])
     assert status == 400 and "`x-tenant`" in answer["error"]["message"]
+
+
+def test_what_is_loaded_counts_among_the_bodies_of_all_requests(start, qwen3, qwen3_path, token_file):
+    s = Script(start, qwen3, qwen3_path, token_file, HELLO, "--ttft-ms", 1000, gateway_options=("--max-body-total", 1_000_000))
+    first = s.whole(input="word " * 60_000, **NO_THINKING)  # 300 kB
+    body = s.ask(input="More.", previous_response_id=first.id, **NO_THINKING)
+    before = len(s.sim.events("start"))
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(Connection(s.gateway.port)).request(PATH, body)
+        wait_until(lambda: len(s.sim.events("start")) == before + 3, "three of them")
+        for path, what in ((PATH, body), (f"{PATH}/{first.id}", None), (f"{PATH}/{first.id}/input_items", None)):
+            status, answer = call(s.gateway, path, what)
+            assert status == 429 and answer["error"]["code"] == "too_many_requests", answer
+        assert call(s.gateway, PATH, s.ask(**NO_THINKING))[0] == 200
+    wait_until(lambda: call(s.gateway, f"{PATH}/{first.id}")[0] == 200, "their end")
+    assert call(s.gateway, PATH, body)[0] == 200
+
+
+@pytest.mark.parametrize("depth", [127, 128])
+def test_what_is_kept_can_be_read(script, depth):
+    """JSON of 128 levels is read; a kept response has its tools one level deeper than the request."""
+    s = script(HELLO)
+    value = 1
+    for _ in range(depth - 4):
+        value = [value]
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object", "x": value}}
+    answer = ask(s.gateway.port, PATH, s.ask(tools=[tool], **NO_THINKING), headers=[("X-Tenant", "one")])
+    if depth == 128:
+        assert answer.status == 400 and "127 deep" in answer.json()["error"]["message"]
+    else:
+        assert client(s).responses.retrieve(answer.json()["id"]).id == answer.json()["id"]
 
 
 def test_a_gateway_that_keeps_nothing_says_so(start, qwen3, qwen3_path, token_file):
