@@ -149,6 +149,7 @@ static const struct kp_stage stages[] = {
 	{ "load", stage_load },                    /* what is kept of earlier responses */
 	{ "gather", stage_gather },                /* all items before the answer */
 	{ "list", kp_responses_stage_list },       /* tools of MCP servers */
+	{ "own", kp_responses_stage_own },         /* what the model is shown of them */
 	{ "allowed", kp_responses_stage_allowed }, /* calls that somebody allowed meanwhile */
 	{ "messages",
 		stage_messages }, /* and tools, as chats have them; each generation begins here */

@@ -7,6 +7,7 @@
 
 /* Before the first generation: what servers offer; what somebody allowed. */
 enum kp_step kp_responses_stage_list(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_responses_stage_own(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_responses_stage_allowed(struct kp_flow *f, struct kp_err *err);
 bool kp_responses_allow(const struct kp_response *r); /* does an item allow a call? */
 /* As kp_stage_fit; a response that called something ends where there is no room for more. */

@@ -51,7 +51,9 @@ void kp_responses_stop(struct kp_flow *f)
 			kp_mcp_cancel(kp_steal(c->ask));
 		}
 	}
-	for (size_t i = 0; i < r->n_servers; i++) {
+	/* A worker's job reads the lists; behind it this is called once more. */
+	bool is_read = f->is_waiting && !r->asks;
+	for (size_t i = 0; i < r->n_servers && !is_read; i++) {
 		kp_tool_server_release(&r->servers[i]);
 	}
 	if (r->asks) { /* nothing comes any more */
@@ -191,10 +193,12 @@ enum kp_step kp_responses_stage_list(struct kp_flow *f, struct kp_err *err)
 }
 
 /* What the model is shown of all lists. */
-static int own_tools(struct kp_response *r, struct kp_err *err)
+static int own_tools(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
-	struct kp_arena *a = r->turn->arena;
+	struct kp_response *r = kp_response_of(&f->turn);
+	struct kp_arena *a = f->turn.arena;
 	size_t n = 0, most = 0;
+	(void)scratch;
 	for (size_t i = 0; i < r->n_servers; i++) {
 		most += r->servers[i].tools ? r->servers[i].tools->n : 0;
 	}
@@ -224,6 +228,22 @@ static int own_tools(struct kp_response *r, struct kp_err *err)
 	r->own = own;
 	r->n_own = n;
 	return 0;
+}
+
+/* Lists may be long: then a worker reads them, and all that is made of them. */
+enum kp_step kp_responses_stage_own(struct kp_flow *f, struct kp_err *err)
+{
+	const struct kp_response *r = kp_response_of(&f->turn);
+	for (size_t i = 0; i < r->n_servers; i++) {
+		const struct kp_tool_server *s = &r->servers[i];
+		for (size_t k = 0; s->tools && k < s->tools->n; k++) {
+			const struct kp_mcp_tool *t = &s->tools->items[k];
+			f->loaded_bytes += kp_tool_server_shows(s, t)
+						   ? t->input_schema.n + t->description.n
+						   : 0;
+		}
+	}
+	return kp_flow_work(f, own_tools, err);
 }
 
 /* --- calls --------------------------------------------------------------------------------------- */
@@ -276,6 +296,7 @@ static void on_called(void *ctx, const struct kp_mcp_result *result)
 	struct kp_flow *f = c->flow;
 	c->ask = NULL;
 	bool is_ok = result->outcome == KP_MCP_OK;
+	f->loaded_bytes += result->output.n;
 	if (is_ok) {
 		kp_buf_add(&c->item->output, result->output);
 	} else {
@@ -430,9 +451,6 @@ enum kp_step kp_responses_stage_allowed(struct kp_flow *f, struct kp_err *err)
 {
 	struct kp_response *r = kp_response_of(&f->turn);
 	bool found = false;
-	if (own_tools(r, err)) {
-		return KP_STEP_FAIL;
-	}
 	for (size_t i = 0; i < r->n_entries; i++) {
 		const struct kp_jv *item = r->entries[i].item;
 		kp_str id = kp_jv_str(item, KP_S("approval_request_id"));

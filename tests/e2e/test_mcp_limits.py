@@ -1,13 +1,19 @@
 """What clients may not do with MCP tools: have a call made by a request that is refused, against their own last word, or by a rule that they misspelt; take all
 descriptors of the gateway with sessions."""
 
+import http.server
+import itertools
+import json
+import pathlib
 import re
+import threading
+import time
 
 import pytest
 from programs import Gateway, Sim, engine, manifest
 from responses import PATH
 from test_mcp_loop import WEATHER, calls, kinds, rig, server  # noqa: F401
-from wire import CHAT
+from wire import CHAT, Connection
 from wire import call as ask
 
 
@@ -92,3 +98,90 @@ def test_results_that_do_not_fit_end_the_response_with_what_was_called(rig, star
     assert kinds(response["output"]) == ["mcp_list_tools", "mcp_call"] and response["output"][1]["output"] == "rain in Zug"
     assert response["usage"]["input_tokens"] == first
     assert r.client.responses.retrieve(response["id"]).output[1].output == "rain in Zug"
+
+
+SCHEMA = {"type": "object", "properties": {f"p{i}": {"type": "string", "description": "d" * 40} for i in range(10)}}
+
+
+class LongList(http.server.BaseHTTPRequestHandler):
+    """An MCP server with 400 tools of 3 kB."""
+
+    protocol_version = "HTTP/1.1"
+    results = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}},
+        "tools/list": {"tools": [{"name": f"t{i}", "description": "D" * 2000, "inputSchema": SCHEMA} for i in range(400)]},
+    }
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):  # noqa: N802
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        result = self.results.get(asked["method"])
+        body = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result}).encode() if result else b""
+        self.send_response(200 if result else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def long_list():
+    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), LongList)
+    made.daemon_threads = True
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{made.server_port}/mcp"
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture
+def many(rig, start, qwen3_path, long_list):  # noqa: F811
+    """(gateway, body(), a request's with a session of its own); the model has room for all tools."""
+    r = rig("Hello.")
+    sim = start(Sim, *r.sim.options, "--max-context", 10_000_000)
+    gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)), *r.options, wrapper=("prlimit", "--nofile=128:128"))
+    number = itertools.count()
+    tool = {**r.ask()["tools"][0], "server_url": long_list}
+    return gateway, lambda: {**r.ask(), "stream": True, "store": False, "tools": [{**tool, "headers": {"X-Number": str(next(number))}}]}
+
+
+def test_clients_that_leave_while_a_worker_reads_their_tools(many):
+    """Sessions are few here, so a list that only its request holds goes with the request: not before the worker is done with it."""
+    gateway, body = many
+
+    def leave(seconds):
+        for i in range(12):
+            with Connection(gateway.port) as c:
+                c.request(PATH, body())
+                _, headers = c.head()
+                text = b""
+                for piece in c.pieces(headers):
+                    text += piece
+                    if b"mcp_list_tools.completed" in text:
+                        break
+                time.sleep(seconds * i / 12)
+
+    threads = [threading.Thread(target=leave, args=(0.06,)) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert ask(gateway.port, PATH, body()).status == 200
+
+
+def test_a_long_list_does_not_hold_the_loop(many):
+    """1.3 MB of tools are read, rendered and tokenized by a worker."""
+    gateway, body = many
+    same = body()
+
+    def cpu(of):
+        tasks = pathlib.Path(f"/proc/{gateway.pid}/task").iterdir()
+        return sum(int((t / "schedstat").read_text().split()[0]) for t in tasks if (t / "comm").read_text().startswith("loop-") == of) / 1e9
+
+    assert ask(gateway.port, PATH, same).status == 200
+    before = cpu(True), cpu(False)
+    for i in range(3):  # nothing of an earlier prompt is of use
+        assert ask(gateway.port, PATH, {**same, "cache_salt": str(i)}).status == 200
+    assert cpu(True) - before[0] < (cpu(False) - before[1]) / 2
