@@ -1,11 +1,7 @@
 /* Fuzz target: a request to OpenAI's Responses API. Reading succeeds or fails with a place; what it makes is what the readers of chats take, unchanged. The first half
    of the items stands for what a gateway kept. */
 #include "prompt/responses.h"
-#include "prompt/messages.h"
-#include "prompt/tools.h"
-
-enum { MEMORY = 64 << 20 };
-typedef int read_fn(struct kp_json *j, struct kp_turn *turn, struct kp_err *err);
+#include "tests/fuzz/prompt/as_chat.h"
 
 static int read_request(kp_str in, struct kp_responses *r, struct kp_turn *turn, struct kp_err *err)
 {
@@ -50,26 +46,6 @@ static int make(const struct kp_responses *r, struct kp_turn *turn, struct kp_er
 		       : 0;
 }
 
-/* As the reader of a chat has it: the same text. */
-static void check(read_fn *read, const struct kp_jv *v, bool is_tools, struct kp_arena *a)
-{
-	struct kp_turn turn = { .arena = a };
-	struct kp_err err = KP_ERR_INIT;
-	struct kp_json j;
-	KP_AUTO(buf) struct kp_buf once;
-	KP_AUTO(buf) struct kp_buf twice;
-	kp_buf_init(&once, MEMORY);
-	kp_buf_init(&twice, MEMORY);
-	kp_jv_write(v, &once);
-	kp_json_init(&j, kp_buf_str(&once), a);
-	int r = read(&j, &turn, &err);
-	KP_BUG_ON(r && err.code != KP_RESOURCE_EXHAUSTED && v->n <= KP_MAX_MESSAGES);
-	if (r == 0) {
-		kp_jv_write(is_tools ? &turn.chat.tools : &turn.chat.messages, &twice);
-		KP_BUG_ON(!kp_str_eq(kp_buf_str(&once), kp_buf_str(&twice)));
-	}
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -81,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		KP_BUG_ON(err.code != KP_INVALID_ARGUMENT && err.code != KP_RESOURCE_EXHAUSTED);
 		return 0;
 	}
-	check(kp_messages_read, &turn.chat.messages, false, a);
-	check(kp_tools_read, &turn.chat.tools, true, a);
+	must_read_the_same(&turn.chat.messages, false, a);
+	must_read_the_same(&turn.chat.tools, true, a);
 	return 0;
 }
