@@ -134,8 +134,11 @@ static bool drop(struct kp_world *w, enum which which, const void *one)
 	struct view v = view(w, l);
 	KP_BUG_ON(!w->is_sorted);
 	size_t at = place(w, l, one);
+	if (at == *v.n) {
+		return false;
+	}
 	char *here = *v.p + at * l->size;
-	if (at == *v.n || l->compare(here, one) != 0) {
+	if (l->compare(here, one) != 0) {
 		return false;
 	}
 	json_decref(kp_unconst(json_in(l, here)));
