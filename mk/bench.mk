@@ -92,3 +92,12 @@ bench: bench-parse
 bench-operator: all $(B)/bin/control-gateways ## one operator on a real API server with 200 nodes, 1,000 pods and gateways, 20 pools: latency, CPU, memory, requests, bytes (minutes)
 	$(shell hack/venv)/bin/python bench/operator/run --bin $(abspath $(B)/bin) $(BENCH_ARGS)
 .PHONY: bench-operator
+
+$(B)/bin/image-bench: $(B)/obj/bench/image/bench.o $(call libs_of,image)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(call ldlibs_of,image)
+
+bench-image: $(B)/bin/image-bench ## lib/image beside transformers' PIL backend: JPEG to tensors, one thread
+	$(shell hack/venv)/bin/python bench/image/run $< $(BENCH_ARGS)
+bench: bench-image
+.PHONY: bench-image

@@ -2,6 +2,8 @@
    reference's to the bit. */
 #include "image/processor.h"
 
+#include "base/mem.h"
+
 #include <math.h>
 
 enum { MAX_RATIO = 200 };
@@ -98,19 +100,32 @@ int kp_image_processor_plan(const struct kp_image_processor *p, uint32_t width, 
 
 /* --- run ------------------------------------------------------------------------------------------------------------ */
 
+/* One channel of n pixels of RGB, four at a time: the loop's own cost is as much as a pixel's. */
+static inline void write_row(
+	const float *restrict value, const uint8_t *restrict s, uint32_t n, float *restrict to)
+{
+	uint32_t x = 0;
+	for (; x + 4 <= n; x += 4, s += 12) {
+		to[x] = value[s[0]];
+		to[x + 1] = value[s[3]];
+		to[x + 2] = value[s[6]];
+		to[x + 3] = value[s[9]];
+	}
+	for (; x < n; x++, s += 3) {
+		to[x] = value[*s];
+	}
+}
+
 /* One patch: [channel][temporal][row][column]. */
 static float *write_patch(
 	const struct kp_image_processor *p, const uint8_t *from, size_t pitch, float *to)
 {
-	size_t n = (size_t)p->patch * p->patch;
+	uint32_t patch = p->patch;
+	size_t n = (size_t)patch * patch;
 	for (int c = 0; c < 3; c++) {
-		const float *value = p->value[c];
-		float *first = to;
-		for (uint32_t y = 0; y < p->patch; y++) {
-			const uint8_t *s = from + y * pitch + c;
-			for (uint32_t x = 0; x < p->patch; x++, s += 3) {
-				*to++ = value[*s];
-			}
+		const float *first = to;
+		for (uint32_t y = 0; y < patch; y++, to += patch) {
+			write_row(p->value[c], from + y * pitch + c, patch, to);
 		}
 		for (uint32_t t = 1; t < p->temporal; t++, to += n) {
 			memcpy(to, first, n * sizeof(float));
@@ -119,20 +134,34 @@ static float *write_patch(
 	return to;
 }
 
-/* Blocks of merge by merge patches, row by row; within a block its patches row by row. */
-static void write_patches(const struct kp_image_processor *p, const struct kp_image_plan *plan,
-	const struct kp_image *i, float *to)
+/* Blocks of merge by merge patches, row by row; within a block its patches row by row. A row of blocks is resized at a time. */
+static int write_patches(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, float *to, struct kp_err *err)
 {
-	size_t pitch = (size_t)i->width * 3;
+	size_t pitch = (size_t)plan->width * 3;
+	uint32_t unit = p->patch * p->merge;
+	uint8_t *band = kp_try_malloc(pitch * unit);
+	struct kp_resizer r;
+	if (!band) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "process an image: out of memory");
+	}
+	if (kp_resizer_init(&r, i, plan->width, plan->height, p->filter, err)) {
+		kp_mem_free(band);
+		return -1;
+	}
 	for (uint32_t by = 0; by < plan->grid_h; by += p->merge) {
+		kp_resizer_rows(&r, unit, band);
 		for (uint32_t bx = 0; bx < plan->grid_w; bx += p->merge) {
 			for (uint32_t m = 0; m < p->merge * p->merge; m++) {
-				uint32_t y = (by + m / p->merge) * p->patch;
+				uint32_t y = m / p->merge * p->patch;
 				uint32_t x = (bx + m % p->merge) * p->patch;
-				to = write_patch(p, i->px + y * pitch + (size_t)x * 3, pitch, to);
+				to = write_patch(p, band + y * pitch + (size_t)x * 3, pitch, to);
 			}
 		}
 	}
+	kp_resizer_fini(&r);
+	kp_mem_free(band);
+	return 0;
 }
 
 /* The middle of the image, black around it where it is smaller. */
@@ -188,13 +217,14 @@ int kp_image_processor_run(const struct kp_image_processor *p, const struct kp_i
 		status = square_of(p, i, &square, err);
 		at = &square;
 	}
+	if (!status && p->layout == KP_IMAGE_PATCHES) {
+		return write_patches(p, plan, at, ret, err);
+	}
 	if (!status && (at->width != plan->width || at->height != plan->height)) {
 		status = kp_image_resize(at, plan->width, plan->height, p->filter, &resized, err);
 		at = &resized;
 	}
-	if (!status && p->layout == KP_IMAGE_PATCHES) {
-		write_patches(p, plan, at, ret);
-	} else if (!status) {
+	if (!status) {
 		write_planes(p, plan, at, ret);
 	}
 	kp_image_fini(&square);

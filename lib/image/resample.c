@@ -1,6 +1,7 @@
-/* DESIGN: coefficients of both directions are computed once (double precision, then 22 bits); the horizontal pass makes only
-   those rows that the vertical one reads. A direction that keeps its size is left out. Memory: the result, the rows between
-   the passes, and the coefficients (in all at most the input's width times the filter's). */
+/* DESIGN: coefficients of both directions are computed once (double precision, then 22 bits). The result is made row by row, from top to bottom; the
+   horizontal pass makes rows as the vertical one comes to need them, into a window that slides down the image, so that what is between the passes stays in
+   the processor's caches. A direction that keeps its size is left out. Memory: the result, the window, and the coefficients (in all at most the input's
+   width times the filter's). */
 #include "image/resample.h"
 #include "image/taps.h"
 
@@ -119,83 +120,110 @@ static kp_taps_column_fn *column_half(void)
 	return kp_taps_column_portable;
 }
 
-/* Rows [first, end) of `from` to the width of t. */
-static int across(const struct kp_image *from, const struct kp_taps *t, uint32_t first,
-	uint32_t end, struct kp_image *ret, struct kp_err *err)
+enum { WINDOW = 32 }; /* rows that it has more than the filter is high */
+
+int kp_resizer_init(struct kp_resizer *r, const struct kp_image *from, uint32_t width,
+	uint32_t height, enum kp_image_filter filter, struct kp_err *err)
 {
-	if (kp_image_init(ret, t->n, end - first, err)) {
+	*r = (struct kp_resizer){ .from = from, .width = width, .height = height };
+	r->columns = kp_try_malloc(2 * sizeof(*r->columns));
+	if (!r->columns) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "resize an image: out of memory");
+	}
+	memset(r->columns, 0, 2 * sizeof(*r->columns));
+	r->rows = r->columns + 1;
+	if ((width != from->width && taps_init(r->columns, from->width, width, filter, err)) ||
+		(height != from->height && taps_init(r->rows, from->height, height, filter, err))) {
+		kp_resizer_fini(r);
 		return -1;
 	}
+	if (!r->columns->n || !r->rows->n) {
+		return 0; /* no pass, or one alone */
+	}
+	uint32_t most = 0;
+	for (uint32_t y = 0; y < height; y++) {
+		most = KP_MAX(most, r->rows->count[y]);
+	}
+	r->n_window = most + WINDOW;
+	r->window = kp_try_malloc((size_t)r->n_window * width * 3 + KP_IMAGE_PAD);
+	if (!r->window) {
+		kp_resizer_fini(r);
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "resize an image: out of memory");
+	}
+	r->begin = r->end = r->rows->first[0];
+	r->last = r->rows->first[height - 1] + r->rows->count[height - 1];
+	return 0;
+}
+
+void kp_resizer_fini(struct kp_resizer *r)
+{
+	if (r->columns) {
+		taps_fini(r->columns);
+		taps_fini(r->rows);
+	}
+	kp_free(&r->columns);
+	kp_free(&r->window);
+}
+
+static const uint8_t *row_of(const struct kp_image *i, uint32_t y)
+{
+	return i->px + (size_t)y * i->width * 3;
+}
+
+/* The window has rows [first, first + count), as wide as the result. Where they are. */
+static const uint8_t *slide(struct kp_resizer *r, uint32_t first, uint32_t count)
+{
+	size_t pitch = (size_t)r->width * 3;
 	kp_taps_row_fn *row = row_half();
-	for (uint32_t y = first; y < end; y++) {
-		row(t, from->px + (size_t)y * from->width * 3,
-			ret->px + (size_t)(y - first) * t->n * 3);
+	while (r->end < first + count) {
+		/* Past the last row that is needed there may be none. */
+		bool is_one = r->end + KP_TAPS_ROWS > r->last;
+		uint32_t n = is_one ? 1 : KP_TAPS_ROWS;
+		if (r->end - r->begin + n > r->n_window) {
+			memmove(r->window, r->window + (first - r->begin) * pitch,
+				(r->end - first) * pitch);
+			r->begin = first;
+		}
+		row(r->columns, row_of(r->from, r->end), (size_t)r->from->width * 3,
+			r->window + (r->end - r->begin) * pitch, is_one);
+		r->end += n;
 	}
-	return 0;
+	return r->window + (first - r->begin) * pitch;
 }
 
-/* `skipped` rows stand above from's first. */
-static int down(const struct kp_image *from, const struct kp_taps *t, uint32_t skipped,
-	struct kp_image *ret, struct kp_err *err)
+void kp_resizer_rows(struct kp_resizer *r, uint32_t n, uint8_t *to)
 {
-	if (kp_image_init(ret, from->width, t->n, err)) {
-		return -1;
-	}
+	size_t pitch = (size_t)r->width * 3;
 	kp_taps_column_fn *column = column_half();
-	size_t pitch = (size_t)from->width * 3;
-	for (uint32_t y = 0; y < t->n; y++) {
-		column(t->k + (size_t)y * t->stride, t->count[y],
-			from->px + (t->first[y] - skipped) * pitch, pitch, ret->px + y * pitch,
-			pitch);
+	kp_taps_row_fn *row = row_half();
+	for (; n; n--, r->y++, to += pitch) {
+		if (!r->rows->n && !r->columns->n) {
+			memcpy(to, row_of(r->from, r->y), pitch);
+		} else if (!r->rows->n) {
+			row(r->columns, row_of(r->from, r->y), 0, to, true);
+		} else {
+			uint32_t first = r->rows->first[r->y], count = r->rows->count[r->y];
+			const uint8_t *from =
+				r->columns->n ? slide(r, first, count) : row_of(r->from, first);
+			column(r->rows->k + (size_t)r->y * r->rows->stride, count, from, pitch, to,
+				pitch);
+		}
 	}
-	return 0;
-}
-
-static int resize(const struct kp_image *from, const struct kp_taps *columns,
-	const struct kp_taps *rows, struct kp_image *ret, struct kp_err *err)
-{
-	bool same_width = columns->n == from->width, same_height = rows->n == from->height;
-	uint32_t first = same_height ? 0 : rows->first[0];
-	uint32_t end =
-		same_height ? from->height : rows->first[rows->n - 1] + rows->count[rows->n - 1];
-	if (same_width) {
-		return down(from, rows, 0, ret, err);
-	}
-	struct kp_image between = { 0 };
-	if (across(from, columns, first, end, &between, err)) {
-		return -1;
-	}
-	if (same_height) {
-		*ret = between;
-		return 0;
-	}
-	int status = down(&between, rows, first, ret, err);
-	kp_image_fini(&between);
-	return status;
 }
 
 int kp_image_resize(const struct kp_image *from, uint32_t width, uint32_t height,
 	enum kp_image_filter filter, struct kp_image *ret, struct kp_err *err)
 {
-	struct kp_image to = { 0 };
-	if (width == from->width && height == from->height) {
-		if (kp_image_init(&to, width, height, err)) {
-			return -1;
-		}
-		memcpy(to.px, from->px, (size_t)width * height * 3);
-		*ret = to;
-		return 0;
+	struct kp_resizer r;
+	struct kp_image to;
+	if (kp_resizer_init(&r, from, width, height, filter, err)) {
+		return -1;
 	}
-	struct kp_taps columns = { 0 }, rows = { 0 };
-	int status = taps_init(&columns, from->width, width, filter, err) ||
-				     taps_init(&rows, from->height, height, filter, err) ||
-				     resize(from, &columns, &rows, &to, err)
-			     ? -1
-			     : 0;
-	taps_fini(&columns);
-	taps_fini(&rows);
+	int status = kp_image_init(&to, width, height, err);
 	if (!status) {
+		kp_resizer_rows(&r, height, to.px);
 		*ret = to;
 	}
+	kp_resizer_fini(&r);
 	return status;
 }

@@ -2,7 +2,7 @@
    1.5 * 2^22 for each filter, so 255 times that fits 31 bits. */
 #include "image/taps.h"
 
-void kp_taps_row_portable(const struct kp_taps *t, const uint8_t *from, uint8_t *to)
+static void make_row(const struct kp_taps *t, const uint8_t *from, uint8_t *to)
 {
 	for (uint32_t x = 0; x < t->n; x++, to += 3) {
 		const uint8_t *p = from + (size_t)t->first[x] * 3;
@@ -16,6 +16,15 @@ void kp_taps_row_portable(const struct kp_taps *t, const uint8_t *from, uint8_t 
 		to[0] = kp_taps_clip(r);
 		to[1] = kp_taps_clip(g);
 		to[2] = kp_taps_clip(b);
+	}
+}
+
+void kp_taps_row_portable(
+	const struct kp_taps *t, const uint8_t *from, size_t pitch, uint8_t *to, bool is_one)
+{
+	size_t out = (size_t)t->n * 3;
+	for (size_t r = 0; r < (is_one ? 1 : KP_TAPS_ROWS); r++) {
+		make_row(t, from + r * pitch, to + r * out);
 	}
 }
 

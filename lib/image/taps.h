@@ -8,6 +8,7 @@ enum {
 	KP_TAPS_BITS = 22,
 	/* A coefficient is high * 2^11 + low, so that both fit products of 16 bits. */
 	KP_TAPS_LOW_BITS = 11,
+	KP_TAPS_ROWS = 4,  /* that are made at once: they share the work on the coefficients */
 	KP_TAPS_GROUP = 4, /* coefficients of an output pixel are padded with zeros to a multiple */
 };
 
@@ -18,8 +19,9 @@ struct kp_taps {
 	int32_t *k;
 };
 
-/* One output row: n = taps->n pixels of RGB from a row of RGB. May read KP_IMAGE_PAD bytes behind the row. */
-typedef void kp_taps_row_fn(const struct kp_taps *t, const uint8_t *from, uint8_t *to);
+/* KP_TAPS_ROWS output rows, or one: n = taps->n pixels of RGB from a row of RGB, rows `pitch` bytes apart. May read KP_IMAGE_PAD bytes behind a row. */
+typedef void kp_taps_row_fn(
+	const struct kp_taps *t, const uint8_t *from, size_t pitch, uint8_t *to, bool is_one);
 /* One output row: `bytes` bytes from `count` rows, `pitch` bytes apart, with coefficients k. */
 typedef void kp_taps_column_fn(const int32_t *k, uint32_t count, const uint8_t *from, size_t pitch,
 	uint8_t *to, size_t bytes);

@@ -43,28 +43,58 @@ AVX2 static inline void four_coefficients(const int32_t *k, __m256i *high, __m25
 	*low = _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(lp), spread);
 }
 
-AVX2 void kp_taps_row_avx2(const struct kp_taps *t, const uint8_t *from, uint8_t *to)
+/* One pixel: the sums of its four columns' parts. */
+AVX2 static inline void put_pixel(__m256i high, __m256i low, uint8_t *to)
 {
 	const __m128i half = _mm_set1_epi32(1 << (KP_TAPS_BITS - 1));
+	__m256i both = _mm256_add_epi32(_mm256_slli_epi32(high, KP_TAPS_LOW_BITS), low);
+	__m128i sum =
+		_mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+	sum = _mm_srai_epi32(_mm_add_epi32(sum, half), KP_TAPS_BITS);
+	sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
+	uint32_t rgb = (uint32_t)_mm_cvtsi128_si32(sum);
+	to[0] = (uint8_t)rgb;
+	to[1] = (uint8_t)(rgb >> 8);
+	to[2] = (uint8_t)(rgb >> 16);
+}
+
+/* `rows` is a constant where this is called. */
+AVX2 static inline __attribute__((always_inline)) void make_rows(
+	const struct kp_taps *t, const uint8_t *from, size_t pitch, uint8_t *to, int rows)
+{
+	size_t out = (size_t)t->n * 3;
 	for (uint32_t x = 0; x < t->n; x++, to += 3) {
 		const uint8_t *p = from + (size_t)t->first[x] * 3;
 		const int32_t *k = t->k + (size_t)x * t->stride;
-		__m256i high = _mm256_setzero_si256(), low = high;
-		for (uint32_t i = 0; i < t->count[x]; i += KP_TAPS_GROUP, p += 12) {
-			__m256i kh, kl, px = four_pixels(p);
-			four_coefficients(k + i, &kh, &kl);
-			high = _mm256_add_epi32(high, _mm256_madd_epi16(px, kh));
-			low = _mm256_add_epi32(low, _mm256_madd_epi16(px, kl));
+		__m256i high[KP_TAPS_ROWS], low[KP_TAPS_ROWS];
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++) {
+			high[r] = low[r] = _mm256_setzero_si256();
 		}
-		__m256i both = _mm256_add_epi32(_mm256_slli_epi32(high, KP_TAPS_LOW_BITS), low);
-		__m128i sum = _mm_add_epi32(
-			_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-		sum = _mm_srai_epi32(_mm_add_epi32(sum, half), KP_TAPS_BITS);
-		sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-		uint32_t rgb = (uint32_t)_mm_cvtsi128_si32(sum);
-		to[0] = (uint8_t)rgb;
-		to[1] = (uint8_t)(rgb >> 8);
-		to[2] = (uint8_t)(rgb >> 16);
+		for (uint32_t i = 0; i < t->count[x]; i += KP_TAPS_GROUP, p += 12) {
+			__m256i kh, kl;
+			four_coefficients(k + i, &kh, &kl);
+#pragma GCC unroll 4
+			for (int r = 0; r < rows; r++) {
+				__m256i px = four_pixels(p + (size_t)r * pitch);
+				high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(px, kh));
+				low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(px, kl));
+			}
+		}
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++) {
+			put_pixel(high[r], low[r], to + (size_t)r * out);
+		}
+	}
+}
+
+AVX2 void kp_taps_row_avx2(
+	const struct kp_taps *t, const uint8_t *from, size_t pitch, uint8_t *to, bool is_one)
+{
+	if (is_one) {
+		make_rows(t, from, pitch, to, 1);
+	} else {
+		make_rows(t, from, pitch, to, KP_TAPS_ROWS);
 	}
 }
 
