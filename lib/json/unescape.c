@@ -171,6 +171,11 @@ static bool blocks(struct kp_json_unescape *u)
 
 #if defined(__x86_64__)
 
+static const uint8_t lane_number[BLOCK] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38,
+	39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61,
+	62, 63 };
+
 #define WIDE __attribute__((target("avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
 
 /* Of the backslashes of a block that begins outside of an escape, those that begin one: every other one of a row, the first first. */
@@ -181,7 +186,51 @@ static inline uint64_t first_of_pairs(uint64_t backslashes)
 	return (((behind | odd) - backslashes) ^ odd) & backslashes;
 }
 
-/* As `blocks`. A block ends before a backslash whose second byte is not in it, and before what it cannot do. */
+/* Of a block: its bytes, and what is known of them, a bit for each. */
+struct wide {
+	__m512i v;
+	uint64_t escape; /* backslashes that begin an escape */
+	uint64_t drop;   /* not part of the text */
+	uint64_t stop;   /* backslashes of escapes that are not done here */
+	uint64_t late;   /* backslashes of those that are not whole in this block */
+};
+
+/* Escapes of one unit, \uXXXX, `units` their backslashes. The last two or three of its six bytes become the character's: with the digits a, b, c and d 1110aaaa 10bbbbcc
+   10ccdddd, or 110bbbcc 10ccdddd where a is 0 and b below 8. Left to others: surrogates, and what is ASCII. */
+WIDE static inline void wide_units(struct wide *w, uint64_t units)
+{
+	const __m512i low = _mm512_loadu_si512(hex_digit),
+		      high = _mm512_loadu_si512(hex_digit + BLOCK), one = _mm512_set1_epi8(1),
+		      before = _mm512_add_epi8(
+			      _mm512_set1_epi8(-1), _mm512_loadu_si512(lane_number));
+	__m512i found = _mm512_permutex2var_epi8(low, w->v, high), h = _mm512_sub_epi8(found, one),
+		hb = _mm512_permutexvar_epi8(before, h); /* the digit before */
+	uint64_t is_hex = _mm512_test_epi8_mask(found, found) & ~_mm512_movepi8_mask(w->v);
+	w->late |= units & UINT64_C(0x1f) << (BLOCK - 5);
+	units &= ~w->late;
+	uint64_t whole = units & is_hex >> 2 & is_hex >> 3 & is_hex >> 4 & is_hex >> 5;
+	uint64_t b = whole << 3, c = whole << 4, d = whole << 5;
+	uint64_t below8 = _mm512_cmplt_epu8_mask(h, _mm512_set1_epi8(8)),
+		 two = b & below8 & _mm512_testn_epi8_mask(hb, hb),
+		 ascii = two & _mm512_testn_epi8_mask(h, h) & below8 >> 1,
+		 surrogate = b & ~below8 & _mm512_cmpeq_epi8_mask(hb, _mm512_set1_epi8(0xd));
+	w->stop |= (units & ~whole) | (ascii | surrogate) >> 3;
+	w->drop |= whole << 1 | whole << 2 | two;
+	__m512i first = _mm512_or_si512(hb, _mm512_set1_epi8((char)0xe0)),
+		last = _mm512_or_si512(
+			_mm512_slli_epi16(_mm512_and_si512(hb, _mm512_set1_epi8(3)), 4),
+			_mm512_or_si512(h, _mm512_set1_epi8((char)0x80))),
+		middle = _mm512_or_si512(_mm512_slli_epi16(hb, 2),
+			_mm512_and_si512(_mm512_srli_epi16(h, 2), _mm512_set1_epi8(3)));
+	middle = _mm512_or_si512(
+		middle, _mm512_mask_blend_epi8(two << 1, _mm512_set1_epi8((char)0x80),
+				_mm512_set1_epi8((char)0xc0)));
+	w->v = _mm512_mask_mov_epi8(w->v, b, first);
+	w->v = _mm512_mask_mov_epi8(w->v, c, middle);
+	w->v = _mm512_mask_mov_epi8(w->v, d, last);
+}
+
+/* As `blocks`. A block ends before an escape that is not whole in it, and before what it cannot do. */
 WIDE static bool wide_blocks(struct kp_json_unescape *u)
 {
 	const char *p = u->p;
@@ -190,31 +239,39 @@ WIDE static bool wide_blocks(struct kp_json_unescape *u)
 	const __m512i low_table = _mm512_loadu_si512(kp_json_simple_escape),
 		      high_table = _mm512_loadu_si512(kp_json_simple_escape + BLOCK);
 	while (!stop && u->end - p > BLOCK && u->limit - at >= BLOCK) {
-		__m512i v = _mm512_loadu_si512(p);
-		uint64_t above = _mm512_movepi8_mask(v),
-			 back = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\\')),
-			 quote = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('"')),
-			 control = _mm512_cmplt_epu8_mask(v, _mm512_set1_epi8(0x20)),
+		struct wide w = { .v = _mm512_loadu_si512(p) };
+		uint64_t above = _mm512_movepi8_mask(w.v),
+			 back = _mm512_cmpeq_epi8_mask(w.v, _mm512_set1_epi8('\\')),
+			 quote = _mm512_cmpeq_epi8_mask(w.v, _mm512_set1_epi8('"')),
+			 control = _mm512_cmplt_epu8_mask(w.v, _mm512_set1_epi8(0x20)),
 			 escape = first_of_pairs(back), escaped = escape << 1;
-		__m512i plain = _mm512_permutex2var_epi8(low_table, v, high_table);
-		uint64_t other = escaped & (above | _mm512_testn_epi8_mask(plain, plain));
+		uint64_t unit = escaped & _mm512_cmpeq_epi8_mask(w.v, _mm512_set1_epi8('u'));
+		__m512i plain = _mm512_permutex2var_epi8(low_table, w.v, high_table);
 		wrong = (quote | control) & ~escaped;
-		stop = wrong | other >> 1;
-		uint64_t end = stop | (escape & UINT64_C(1) << (BLOCK - 1)),
+		escaped &= ~unit;
+		w.late = escape & UINT64_C(1) << (BLOCK - 1);
+		w.drop = escape;
+		w.stop = wrong | (escaped & (above | _mm512_testn_epi8_mask(plain, plain))) >> 1;
+		w.v = _mm512_mask_blend_epi8(escaped, w.v, plain);
+		if (unit) {
+			wide_units(&w, unit >> 1);
+		}
+		stop = w.stop;
+		uint64_t end = stop | w.late,
 			 before = _blsmsk_u64(end) >> 1; /* all bits below the first one of `end` */
 		before = end ? before : UINT64_MAX;
 		n = (uint64_t)_mm_popcnt_u64(before);
-		uint64_t keep = before & ~escape;
-		v = _mm512_mask_blend_epi8(escaped, v, plain);
-		_mm512_storeu_si512(at, _mm512_maskz_compress_epi8(keep, v));
+		uint64_t keep = before & ~w.drop;
+		_mm512_storeu_si512(at, _mm512_maskz_compress_epi8(keep, w.v));
 		at += _mm_popcnt_u64(keep);
 		high |= above & before;
 		p += n;
+		stop = n < BLOCK ? stop >> n & 1 : 0; /* a later one is met again */
 	}
 	u->p = p;
 	u->at = at;
 	u->non_ascii |= high != 0;
-	return !(stop && wrong >> n & 1);
+	return !(stop && (wrong >> n & 1));
 }
 
 static bool is_wide(void)

@@ -119,6 +119,15 @@ static void put_piece(struct kp_rng *r, struct kp_buf *b)
 		for (size_t n = kp_rng_below(r, kp_rng_below(r, 6) ? 40 : 200); n; n--) {
 			kp_buf_addc(b, (char)('a' + kp_rng_below(r, 26)));
 		}
+	} else if (k < 60) {
+		static const uint32_t below[] = { 0x80, 0x100, 0x800, 0x2000, 0x10000 };
+		for (size_t n = kp_rng_below(r, 30); n; n--) {
+			uint32_t cp =
+				(uint32_t)kp_rng_below(r, below[kp_rng_below(r, KP_LEN(below))]);
+			bool is_half = (cp & 0xf800) == 0xd800;
+			kp_buf_printf(b, kp_rng_below(r, 2) ? "\\u%04x" : "\\u%04X",
+				is_half && kp_rng_below(r, 50) ? cp & 0xfff : cp);
+		}
 	} else if (k < 99) {
 		const char *piece = some[kp_rng_below(r, KP_LEN(some))];
 		for (size_t n = kp_rng_below(r, 8) ? 1 : kp_rng_below(r, 90); n; n--) {
