@@ -167,7 +167,33 @@ static kp_str without_dot(kp_str host)
 	return host.n && host.p[host.n - 1] == '.' ? kp_str_sub(host, 0, host.n - 1) : host;
 }
 
-/* Letters, digits, `-`, `_` and dots, or an IPv6 address in brackets. */
+static bool ends_in_number(kp_str s)
+{
+	size_t at = s.n;
+	while (at > 0 && s.p[at - 1] != '.') {
+		at--;
+	}
+	kp_str last = kp_str_skip(s, at);
+	bool is_hex = last.n >= 2 && last.p[0] == '0' && kp_lower(last.p[1]) == 'x';
+	for (size_t i = is_hex ? 2 : 0; i < last.n; i++) {
+		char c = kp_lower(last.p[i]);
+		if (!kp_is_digit(c) && !(is_hex && c >= 'a' && c <= 'f')) {
+			return false;
+		}
+	}
+	return last.n > 0;
+}
+
+static bool is_ipv4(kp_str s)
+{
+	char z[INET_ADDRSTRLEN];
+	struct in_addr a;
+	snprintf(z, sizeof(z), "%.*s", KP_ARG(kp_str_sub(s, 0, sizeof(z))));
+	return s.n < sizeof(z) && inet_pton(AF_INET, z, &a) == 1;
+}
+
+/* Letters, digits, `-`, `_` and dots, or an IPv6 address in brackets. What ends in a number is an IPv4 address or none (URL Standard, "ends in a number"): libcurl
+   has read every other spelling of one by now, but for those that percent signs hid from it. */
 static bool is_host(kp_str s)
 {
 	bool is_v6 = s.n > 2 && s.p[0] == '[' && s.p[s.n - 1] == ']';
@@ -178,7 +204,7 @@ static bool is_host(kp_str s)
 		is_right = (c >= 'a' && c <= 'z') || kp_is_digit(c) || c == '.' ||
 			   (is_v6 ? c == ':' : c == '-' || c == '_');
 	}
-	return is_right;
+	return is_right && (is_v6 || !ends_in_number(s) || is_ipv4(s));
 }
 
 int kp_fetch_host_check(kp_str pattern, struct kp_err *err)

@@ -198,6 +198,10 @@ static void test_mm_05_urls(void **state)
 		{ "http://017700000001/", KP_PERMISSION_DENIED },
 		{ "http://127.0.0.1./", KP_PERMISSION_DENIED },
 		{ "http://127%2e0.0.1/", KP_PERMISSION_DENIED },
+		{ "http://21307064%33%33/", KP_INVALID_ARGUMENT },
+		{ "http://0x7f%30%30%30%30%30%31/", KP_INVALID_ARGUMENT },
+		{ "http://1.2.3.4.5/", KP_INVALID_ARGUMENT },
+		{ "http://a.1e/", KP_OK },
 		{ "http://\xef\xbc\x91\xef\xbc\x92\xef\xbc\x97.0.0.1/",
 			KP_INVALID_ARGUMENT }, /* full width digits */
 		{ "http://0/", KP_PERMISSION_DENIED },
