@@ -33,7 +33,7 @@ static void called(struct kp_mcp_ask *a, const struct kp_mcp_result *r)
 		[KP_MCP_PROTOCOL_ERROR] = "protocol_error",
 		[KP_MCP_FAILED] = "failed" };
 	struct kp_mcp *m = a->m;
-	const struct kp_label label = { "server", m->c.name };
+	const struct kp_label label = { "server", m->c.series };
 	kp_mcp_count(m, "tools/call", names[r->outcome]);
 	kp_histogram_observe(kp_metrics_histogram(m->pool->opts.metrics, "kelpie_mcp_call_seconds",
 				     "How long calls of tools took.", kp_bounds_seconds,

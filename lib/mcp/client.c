@@ -28,6 +28,7 @@ static void write_key(struct kp_buf *b, const struct kp_mcp_config *c)
 		c->policy.https_only, (int64_t)c->policy.n_hosts, (int64_t)c->policy.n_allow };
 	add_str(b, c->tenant);
 	add_str(b, c->name);
+	add_str(b, c->series);
 	add_str(b, c->url);
 	add_str(b, c->ca_pem);
 	for (size_t i = 0; i < KP_LEN(numbers); i++) {
@@ -83,6 +84,7 @@ static void copy_config(struct kp_mcp *m, const struct kp_mcp_config *c)
 	struct kp_cidr *allow = kp_arena_xalloc(a, (c->policy.n_allow + 1) * sizeof(*allow));
 	m->c = *c;
 	m->c.name = copy(a, c->name);
+	m->c.series = copy(a, c->series.n ? c->series : c->name);
 	m->c.label = copy(a, c->label);
 	m->c.url = copy(a, c->url);
 	m->c.tenant = copy(a, c->tenant);

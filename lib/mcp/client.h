@@ -39,8 +39,9 @@ struct kp_mcp_pool *kp_mcp_pool_create(struct kp_loop *loop, const struct kp_mcp
 void kp_mcp_pool_destroy(struct kp_mcp_pool *p);
 
 struct kp_mcp_config {
-	kp_str name;  /* the server's, for messages and metrics */
-	kp_str label; /* not of use here; for whoever exposes its tools */
+	kp_str name;   /* the server's, for messages and metrics */
+	kp_str series; /* for metrics alone; empty: the name */
+	kp_str label;  /* not of use here; for whoever exposes its tools */
 	kp_str url;
 	const struct kp_fetch_header *headers; /* with credentials; never logged */
 	size_t n_headers;

@@ -8,8 +8,8 @@ static const char *const versions[] = { "2025-11-25", "2025-06-18", "2025-03-26"
 
 void kp_mcp_count(struct kp_mcp *m, const char *method, const char *outcome)
 {
-	const struct kp_label labels[] = { { "server", m->c.name }, { "method", kp_str_c(method) },
-		{ "outcome", kp_str_c(outcome) } };
+	const struct kp_label labels[] = { { "server", m->c.series },
+		{ "method", kp_str_c(method) }, { "outcome", kp_str_c(outcome) } };
 	kp_counter_add(
 		kp_metrics_counter(m->pool->opts.metrics, "kelpie_mcp_requests_total",
 			"Requests to MCP servers: ok, tool_error, protocol_error, failed, cancelled.",

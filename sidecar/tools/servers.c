@@ -199,6 +199,7 @@ static int read_server(struct reader *r, struct kp_tool_server *s)
 	}
 	s->index = r->i;
 	s->label = s->config.name = s->config.label = label->s;
+	s->config.series = KP_S("request"); /* labels of clients are without number */
 	s->config.url = url ? url->s : KP_STR_NULL;
 	s->config.headers = s->headers;
 	return read_allowed(r, s) || read_approval(r, s) || read_headers(r, s) ? -1 : 0;

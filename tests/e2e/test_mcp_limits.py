@@ -83,6 +83,7 @@ def test_sessions_leave_descriptors_for_others(rig, start, server):  # noqa: F81
         assert answer.status == 200, answer.body
     assert gateway.fds() < at_first + 512 // 8
     assert len(re.findall(r'"method": "DELETE"', server.text())) > 0
+    assert gateway.metric("kelpie_mcp_requests_total", server="request", method="initialize", outcome="ok") == 60
     assert ask(gateway.port, CHAT, {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}).status == 200
 
 
