@@ -4,12 +4,12 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import rig  # noqa: E402
+import mcp_rig  # noqa: E402
 
 
 @pytest.fixture
 def probe():
-    p = rig.Probe()
+    p = mcp_rig.Probe()
     yield p
     p.end()
 
@@ -20,7 +20,7 @@ def sdk():
     made = []
 
     def make(*flags, **kw):
-        made.append(rig.SdkServer(*flags, **kw))
+        made.append(mcp_rig.SdkServer(*flags, **kw))
         return made[-1]
 
     yield make
@@ -33,7 +33,7 @@ def scripted():
     made = []
 
     def make(*a, **kw):
-        made.append(rig.Scripted(*a, **kw))
+        made.append(mcp_rig.Scripted(*a, **kw))
         return made[-1]
 
     yield make

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-import rig
+import mcp_rig
 
 
 def rpc(asked, **members):
@@ -65,7 +65,7 @@ def test_mc_02_what_may_have_run_is_not_called_again(probe, scripted, how):
 
 
 def test_mc_02_what_was_not_sent_did_not_run(probe):
-    answer = probe.call(f"http://127.0.0.1:{rig.peers.free_port()}/mcp", "t")
+    answer = probe.call(f"http://127.0.0.1:{mcp_rig.peers.free_port()}/mcp", "t")
     assert (answer["outcome"], answer["code"], answer["may_have_run"]) == ("failed", "UNAVAILABLE", False)
 
 

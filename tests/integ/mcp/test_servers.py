@@ -3,7 +3,7 @@
 import time
 
 import pytest
-import rig
+import mcp_rig
 
 KINDS = [(), ("json",), ("stateless",), ("stateless", "json")]
 
@@ -109,7 +109,7 @@ def test_tenants_and_credentials_have_sessions_of_their_own(probe, sdk):
 
 
 def test_an_idle_session_is_ended(sdk):
-    s, p = sdk(), rig.Probe("300")
+    s, p = sdk(), mcp_rig.Probe("300")
     assert p.call(s.url, "add", {"a": 1, "b": 1})["output"] == "2"
     s.expect(method="DELETE", timeout=10)
     assert p.call(s.url, "add", {"a": 1, "b": 1})["output"] == "2"
