@@ -56,8 +56,10 @@ static void write_text(struct writer *w, kp_str s)
 static void write_binary(struct writer *w, const char *what, kp_str type, size_t base64_bytes)
 {
 	char text[200];
+	type = kp_str_sub(type, 0, 80);
+	type = kp_str_sub(type, 0, type.n - kp_utf8_incomplete_tail(type));
 	snprintf(text, sizeof(text), "[%s%s%.*s, about %zu bytes: not shown]", what,
-		type.n ? " of type " : "", KP_ARG(kp_str_sub(type, 0, 80)), base64_bytes / 4 * 3);
+		type.n ? " of type " : "", KP_ARG(type), base64_bytes / 4 * 3);
 	write_text(w, kp_str_c(text));
 }
 
