@@ -120,21 +120,26 @@ def change(ns, kind, name, spec):
 PODS = "/api/v1/namespaces/{}/pods"
 
 
+def post_pod(cluster, namespace, pod, query=""):
+    """A new namespace gets its ServiceAccount from a controller: in a moment, or in up to half a minute when it has lost an API server just now."""
+
+    def post():
+        try:
+            return cluster.ask("POST", PODS.format(namespace) + query, pod)
+        except rig.Refused as e:
+            if e.status == 403 and "serviceaccount" in str(e):
+                return None
+            raise
+
+    return wait_until(post, "the namespace's ServiceAccount", 60)
+
+
 def make_pod(ns, name, engine, node="node-1", labels=None, spec=None, **more):
     """A pod as a kubelet would find it; nobody runs it, so the test says how it is."""
     containers = [{"name": "engine", "image": "example/engine:1"}]
     meta = {"name": name, "labels": {"kelpie.dev/engine": engine, "app": "demo", **(labels or {})}, **more}
     pod = {"metadata": meta, "spec": {"containers": containers, "nodeName": node, **(spec or {})}}
-    path = PODS.format(ns.name)
-
-    def post():
-        try:
-            return ns.cluster.ask("POST", path, pod)
-        except rig.Refused as e:
-            assert e.status == 403 and "serviceaccount" in str(e), e  # the controller makes it in a moment
-            return None
-
-    return wait_until(post, "the pod")
+    return post_pod(ns.cluster, ns.name, pod)
 
 
 def set_status(ns, name, ip, restarts=0, ready=True, **status):

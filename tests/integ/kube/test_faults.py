@@ -12,7 +12,7 @@ import time
 import pytest
 import rig
 import yaml
-from cluster import PODS, Operator, change, endpoints, in_pods, make_pod, path_of, put, set_status
+from cluster import PODS, Operator, change, endpoints, in_pods, make_pod, path_of, post_pod, put, set_status
 from fakes import Gateway, programs, wait_until
 from test_engines import DEPLOYMENTS, condition, deployment, gate, pods, pool, rules, serve, start, status, template, version, wait_condition
 
@@ -213,9 +213,23 @@ def test_row_22_our_own_marks_are_torn_off(operator, ns, serving):
 # --- Kubernetes says no ------------------------------------------------------------------------------------------------
 
 
+def wait_refused(ns, word):
+    """What keeps pods from being made takes a while until the API server knows it."""
+
+    def is_refused():
+        try:
+            post_pod(ns.cluster, ns.name, {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}, "?dryRun=All")
+        except rig.Refused as e:
+            return word in str(e)
+        return False
+
+    wait_until(is_refused, f"pods are refused: {word}")
+
+
 def test_row_22_pods_that_cannot_be_made(operator, ns):
     """A quota: its words stand in the engine's condition."""
     ns.cluster.ask("POST", f"/api/v1/namespaces/{ns.name}/resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
+    wait_refused(ns, "exceeded quota")
     put(ns, pool(), template(replicas=1))
     wait_condition(ns, "Reconciling", ("True", "PodsNotMade"))
     message = next(c["message"] for c in status(ns)["conditions"] if c["type"] == "Ready")
@@ -234,7 +248,7 @@ def test_row_22_a_webhook_that_does_not_answer(operator, ns):
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
     ns.cluster.ask("POST", path, {"metadata": {"name": f"down-{ns.name}"}, "webhooks": [hook]})
     try:
-        time.sleep(1)
+        wait_refused(ns, "down.example.com")
         put(ns, pool(), template(replicas=1))
         wait_condition(ns, "Reconciling", ("True", "PodsNotMade"))
         assert "down.example.com" in next(c["message"] for c in status(ns)["conditions"] if c["type"] == "Ready")

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import rig
+from cluster import post_pod
 from fakes import programs, wait_until
 
 CORE = "/api/v1/namespaces"
@@ -151,7 +152,7 @@ class Pod:
             "metadata": {"name": name, "labels": dict(labels)},
             "spec": {"serviceAccountName": account, "containers": [{"name": "c", "image": "i"}]},
         }
-        self.uid = cluster.ask("POST", f"{CORE}/{ns}/pods", body)["metadata"]["uid"]
+        self.uid = post_pod(cluster, ns, body)["metadata"]["uid"]
 
     def token(self, audience=AUDIENCE):
         bound = {"kind": "Pod", "apiVersion": "v1", "name": self.name, "uid": self.uid}
