@@ -18,6 +18,9 @@ int kp_make_bad(struct kp_err *err, const char *reason, const char *what, const 
 int kp_make_only(
 	struct kp_err *err, const struct kp_jv *object, const char *names, const char *where)
 {
+	if (object->type != KP_JSON_OBJECT) {
+		return kp_make_bad(err, NULL, "expected an object", "%s", where);
+	}
 	for (uint32_t i = 0; i < object->n; i++) {
 		kp_str key = object->members[i].key, rest = kp_str_c(names), name;
 		bool is_known = false;

@@ -17,7 +17,7 @@ struct kp_made_list {
 /* INVALID_ARGUMENT "`place`: what", the place as fmt says; reason may be NULL. */
 int kp_make_bad(struct kp_err *err, const char *reason, const char *what, const char *fmt, ...)
 	KP_PRINTF(4, 5);
-/* An object with other members than these (names between blanks): INVALID_ARGUMENT, `where.NAME`, unknown_parameter. */
+/* No object: INVALID_ARGUMENT, `where`. One with other members than these (names between blanks): `where.NAME`, unknown_parameter. */
 int kp_make_only(
 	struct kp_err *err, const struct kp_jv *object, const char *names, const char *where);
 /* A member that is there and not null. */

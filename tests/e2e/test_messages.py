@@ -349,6 +349,7 @@ def test_heads_that_are_no_http(script):
         ("tool_choice.disable_parallel_tool_calls", {"tool_choice": {"type": "auto", "disable_parallel_tool_calls": True}}),
         ("thinking.budget", {"thinking": {"type": "adaptive", "budget": 5}}),
         ("output_config.task_budget", {"output_config": {"task_budget": {"type": "tokens", "total": 1}}}),
+        ("output_config.format", {"output_config": {"format": [1]}}),
         ("output_config.format.strict", {"output_config": {"format": {"type": "json_schema", "schema": {}, "strict": True}}}),
         ("tool_choice", {"tool_choice": {"type": "maybe"}}),
         ("thinking", {"thinking": {"type": "enabled"}}),
