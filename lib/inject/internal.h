@@ -3,12 +3,8 @@
 #define KP_INJECT_INTERNAL_H
 
 #include "inject/inject.h"
+#include "inject/quantity.h"
 #include "json/jansson.h"
-
-/* --- quantities (quantity.c) --- */
-
-/* A quantity of Kubernetes ("500m", "1.5", "2Gi", "1e3") in thousandths, rounded up. false: none, negative, or beyond 2^53. */
-bool kp_quantity_milli(kp_str s, int64_t *ret);
 
 /* --- what a pod's annotations and its engine want (wishes.c) --- */
 

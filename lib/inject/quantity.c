@@ -1,6 +1,6 @@
 /* DESIGN: digits with at most one point, then a suffix: binary (Ki..Ei), decimal (n u m k M G T P E) or an exponent. Kept in thousandths, which
    is as fine as a CPU share gets; what is finer is rounded up, as Kubernetes does. */
-#include "inject/internal.h"
+#include "inject/quantity.h"
 
 static bool suffix_of(kp_str s, int64_t *ret_multiplier, int64_t *ret_divisor)
 {

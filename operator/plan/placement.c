@@ -2,18 +2,20 @@
    with the node that has most. */
 #include "operator/plan/placement.h"
 
+#include "inject/quantity.h"
+
 #include <stdio.h>
 
 int64_t kp_placement_amount(const json_t *v)
 {
-	uint64_t n;
+	int64_t milli;
 	if (json_is_integer(v)) {
 		return KP_MAX(json_integer_value(v), INT64_C(0));
 	}
-	return json_is_string(v) &&
-			       kp_str_u64(kp_str_n(json_string_value(v), json_string_length(v)),
-				       INT32_MAX, &n)
-		       ? (int64_t)n
+	return json_is_string(v) && kp_quantity_milli(
+					    kp_str_n(json_string_value(v), json_string_length(v)),
+					    &milli)
+		       ? milli / 1000
 		       : 0;
 }
 

@@ -10,7 +10,8 @@
    extended resources, and nodes are known. */
 bool kp_placement_look(const struct kp_world *w, const struct kp_world_engine *e,
 	const struct kp_engine_pods *p, struct kp_condition *ret);
-/* Extended resources are counted in whole numbers; they come as numbers or as texts. What is neither is 0. */
+/* Extended resources are counted in whole numbers; they come as numbers or as quantities, a thousand of them as "1k". What is
+   neither is 0. */
 int64_t kp_placement_amount(const json_t *v);
 
 #endif

@@ -72,9 +72,29 @@ static void test_look(void **state)
 	assert_false(look(&(struct asked){ "{}", 1, 1 }, 0, &c)); /* nothing is known of nodes */
 }
 
+/* As API servers write them. */
+static void test_amount(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t amount;
+	} cases[] = { { "8", 8 }, { "\"8\"", 8 }, { "\"0\"", 0 }, { "\"2k\"", 2000 },
+		{ "\"16384\"", 16384 }, { "\"1M\"", 1000000 }, { "-1", 0 }, { "\"-1\"", 0 },
+		{ "\"much\"", 0 }, { "{}", 0 } };
+	(void)state;
+	for (size_t i = 0; i < KP_LEN(cases); i++) {
+		json_t *v = json_loads(cases[i].text, JSON_DECODE_ANY, NULL);
+		assert_non_null(v);
+		assert_int_equal(kp_placement_amount(v), cases[i].amount);
+		json_decref(v);
+	}
+	assert_int_equal(kp_placement_amount(NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_amount),
 		cmocka_unit_test(test_look),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
