@@ -179,7 +179,8 @@ struct reader {
 	struct kp_program_tool_server *tool_servers;
 	struct kp_program_endpoint *endpoints;
 	const pb_endpoint **pb_endpoints;
-	struct kp_map names; /* public name -> the engine that has it first */
+	struct kp_map names;  /* public name -> the engine that has it first */
+	struct kp_map labels; /* label -> the tool server that has it */
 	struct kp_err *err;
 };
 
@@ -330,10 +331,8 @@ static int read_tool_server(struct reader *r, const struct kp_item *i)
 	if (!kp_str_eq(t->name, i->key) || !name_ok(r, t->name)) {
 		return invalid(r, i, "the name is not the key, or not of this namespace");
 	}
-	for (size_t k = 0; k < r->p->n_tool_servers; k++) {
-		if (kp_str_eq(r->tool_servers[k].label, t->label)) {
-			return invalid(r, i, "its label is another one's");
-		}
+	if (kp_map_set(&r->labels, t->label, t)) {
+		return invalid(r, i, "its label is another one's");
 	}
 	r->p->n_tool_servers++;
 	return 0;
@@ -588,8 +587,10 @@ int kp_items_to_program(
 	r.p = kp_arena_new(a, struct kp_program);
 	r.p->arena = a;
 	kp_map_init(&r.names);
+	kp_map_init(&r.labels);
 	int rc = read_items(&r);
 	kp_map_fini(&r.names, NULL);
+	kp_map_fini(&r.labels, NULL);
 	if (rc < 0) {
 		kp_program_destroy(r.p);
 		return -1;

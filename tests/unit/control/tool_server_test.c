@@ -76,6 +76,39 @@ static void test_labels_are_one_servers(void **state)
 	kp_problems_fini(&problems);
 }
 
+/* The same, said by an operator. */
+static void test_labels_of_a_program(void **state)
+{
+	(void)state;
+	struct kp_item list[2];
+	struct kp_buf values[2];
+	struct kp_items *items;
+	struct kp_program *p = NULL;
+	struct kp_err err = KP_ERR_INIT;
+	for (size_t i = 0; i < 2; i++) {
+		const struct kp_program_tool_server t = { .name = i ? KP_S("default/b")
+								    : KP_S("default/a"),
+			.label = KP_S("same"),
+			.url = KP_S("https://a/mcp") };
+		kp_buf_init(&values[i], 1000);
+		kp_tool_server_write(&values[i], &t);
+		list[i] = (struct kp_item){
+			.kind = KP_ITEM_TOOL_SERVER, .key = t.name, .value = kp_buf_str(&values[i])
+		};
+	}
+	for (size_t n = 1; n <= 2; n++) {
+		assert_int_equal(kp_items_create(list, n, &items, &err), 0);
+		assert_int_equal(
+			kp_items_to_program(items, KP_S("default"), &p, &err), n == 1 ? 0 : -1);
+		kp_items_unref(items);
+	}
+	assert_int_equal(err.code, KP_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "`default/b`: its label is another one's"));
+	kp_program_destroy(p);
+	kp_buf_fini(&values[0]);
+	kp_buf_fini(&values[1]);
+}
+
 static void test_what_manifests_may_not_say(void **state)
 {
 	(void)state;
@@ -151,6 +184,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_there_and_back),
 		cmocka_unit_test(test_labels_are_one_servers),
+		cmocka_unit_test(test_labels_of_a_program),
 		cmocka_unit_test(test_what_manifests_may_not_say),
 		cmocka_unit_test(test_what_an_operator_may_not_say),
 	};
