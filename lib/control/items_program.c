@@ -2,6 +2,7 @@
    default values, as every protobuf library writes them; items to a program with protobuf-c into the
    program's own arena, so that its strings are the program's. Items are sorted by kind, hence pools
    come before the engines that name them, but gateways after the endpoints: they are read first. */
+#include "control/fields.h"
 #include "control/items.h"
 #include "control/message.h"
 #include "control/tool_server.h"
@@ -9,7 +10,6 @@
 #include "base/vec.h"
 #include "net/addr.h"
 #include "wire/unpack.h"
-#include "wire/wire.h"
 #include "kelpie/control/v1/control.pb-c.h"
 
 #include <stdlib.h>
@@ -33,22 +33,9 @@ static const struct kp_wire_limits value_limits = {
 
 /* --- a program to items --- */
 
-static void add_str(struct kp_buf *b, uint32_t number, kp_str s)
-{
-	if (s.n) {
-		kp_wire_add_str(b, number, s);
-	}
-}
-static void add_uint(struct kp_buf *b, uint32_t number, uint64_t v)
-{
-	if (v) {
-		kp_wire_add_u64(b, number, v);
-	}
-}
-
 static void write_pool(struct kp_buf *b, const struct kp_program_pool *p)
 {
-	add_str(b, 1, p->name);
+	kp_field_str(b, 1, p->name);
 	if (p->n_target_ports) {
 		size_t at = kp_wire_begin(b, 2);
 		for (size_t i = 0; i < p->n_target_ports; i++) {
@@ -59,32 +46,32 @@ static void write_pool(struct kp_buf *b, const struct kp_program_pool *p)
 }
 static void write_engine(struct kp_buf *b, const struct kp_program_engine *e)
 {
-	add_str(b, 1, e->name);
-	add_str(b, 2, e->pool);
-	add_str(b, 3, e->model);
+	kp_field_str(b, 1, e->name);
+	kp_field_str(b, 2, e->pool);
+	kp_field_str(b, 3, e->model);
 	for (size_t i = 0; i < e->n_aliases; i++) {
 		kp_wire_add_str(b, 4, e->aliases[i]);
 	}
-	add_uint(b, 5, e->protocol);
-	add_uint(b, 6, e->tokenizer);
-	add_str(b, 7, e->tokenizer_path);
-	add_str(b, 8, e->chat_template);
-	add_uint(b, 9, e->text_policy);
-	add_str(b, 10, e->tool_parser);
-	add_str(b, 11, e->reasoning_parser);
-	add_uint(b, 12, e->validation);
-	add_uint(b, 13, e->strict_schemas);
+	kp_field_u64(b, 5, e->protocol);
+	kp_field_u64(b, 6, e->tokenizer);
+	kp_field_str(b, 7, e->tokenizer_path);
+	kp_field_str(b, 8, e->chat_template);
+	kp_field_u64(b, 9, e->text_policy);
+	kp_field_str(b, 10, e->tool_parser);
+	kp_field_str(b, 11, e->reasoning_parser);
+	kp_field_u64(b, 12, e->validation);
+	kp_field_u64(b, 13, e->strict_schemas);
 }
 static void write_endpoint(struct kp_buf *b, const struct kp_program_engine *e, size_t index)
 {
 	const struct kp_program_endpoint *ep = &e->endpoints[index];
-	add_str(b, 1, e->name);
-	add_uint(b, 2,
+	kp_field_str(b, 1, e->name);
+	kp_field_u64(b, 2,
 		ep->instance.n ? 0 : index); /* pods come and go: the others stay as they are */
-	add_str(b, 3, ep->address);
-	add_str(b, 4, ep->owner ? ep->owner->id : KP_STR_NULL);
-	add_str(b, 5, ep->local);
-	add_str(b, 6, ep->instance);
+	kp_field_str(b, 3, ep->address);
+	kp_field_str(b, 4, ep->owner ? ep->owner->id : KP_STR_NULL);
+	kp_field_str(b, 5, ep->local);
+	kp_field_str(b, 6, ep->instance);
 }
 
 struct writer {

@@ -1,9 +1,9 @@
 /* DESIGN: written with lib/wire's writer in the order of the fields' numbers, without default values;
    read with protobuf-c into the arena, behind kp_wire_check. Each body is checked in one function, so
    that a limit is next to the field it is for. */
+#include "control/fields.h"
 #include "control/message.h"
 #include "wire/unpack.h"
-#include "wire/wire.h"
 #include "kelpie/control/v1/control.pb-c.h"
 
 #include <stdio.h>
@@ -39,30 +39,12 @@ const char *kp_revision_text(const struct kp_revision *r, char buf[KP_REVISION_T
 
 /* --- writing --- */
 
-static void add_str(struct kp_buf *b, uint32_t number, kp_str s)
-{
-	if (s.n) {
-		kp_wire_add_str(b, number, s);
-	}
-}
-static void add_strs(struct kp_buf *b, uint32_t number, const kp_str *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		kp_wire_add_str(b, number, s[i]);
-	}
-}
-static void add_uint(struct kp_buf *b, uint32_t number, uint64_t v)
-{
-	if (v) {
-		kp_wire_add_u64(b, number, v);
-	}
-}
 static void add_revision(struct kp_buf *b, uint32_t number, const struct kp_revision *r)
 {
 	if (r->is_set) {
 		size_t at = kp_wire_begin(b, number);
-		add_uint(b, 1, r->epoch);
-		add_uint(b, 2, r->n);
+		kp_field_u64(b, 1, r->epoch);
+		kp_field_u64(b, 2, r->n);
 		kp_wire_add_str(b, 3, kp_str_n(r->hash, KP_HASH_BYTES));
 		kp_wire_end(b, at);
 	}
@@ -70,26 +52,26 @@ static void add_revision(struct kp_buf *b, uint32_t number, const struct kp_revi
 
 void kp_control_write_gateway(struct kp_buf *b, const struct kp_program_gateway *g)
 {
-	add_str(b, 1, g->id);
-	add_str(b, 2, g->peer);
-	add_str(b, 3, g->node);
-	add_strs(b, 4, g->own, g->n_own);
+	kp_field_str(b, 1, g->id);
+	kp_field_str(b, 2, g->peer);
+	kp_field_str(b, 3, g->node);
+	kp_field_strs(b, 4, g->own, g->n_own);
 }
 
 static void write_hello(struct kp_buf *b, const struct kp_hello *h)
 {
-	add_uint(b, 1, h->protocol);
-	add_strs(b, 2, h->features, h->n_features);
-	add_str(b, 3, h->id);
-	add_str(b, 4, h->ns);
-	add_strs(b, 5, h->own, h->n_own);
-	add_str(b, 6, h->peer);
-	add_str(b, 7, h->node);
-	add_str(b, 8, h->admin);
-	add_str(b, 9, h->version);
+	kp_field_u64(b, 1, h->protocol);
+	kp_field_strs(b, 2, h->features, h->n_features);
+	kp_field_str(b, 3, h->id);
+	kp_field_str(b, 4, h->ns);
+	kp_field_strs(b, 5, h->own, h->n_own);
+	kp_field_str(b, 6, h->peer);
+	kp_field_str(b, 7, h->node);
+	kp_field_str(b, 8, h->admin);
+	kp_field_str(b, 9, h->version);
 	add_revision(b, 10, &h->revision);
-	add_uint(b, 11, h->epoch_seen);
-	add_uint(b, 12, h->epoch_age_ms);
+	kp_field_u64(b, 11, h->epoch_seen);
+	kp_field_u64(b, 12, h->epoch_age_ms);
 	for (size_t i = 0; i < h->n_known; i++) {
 		size_t at = kp_wire_begin(b, 13);
 		kp_control_write_gateway(b, &h->known[i]);
@@ -99,19 +81,19 @@ static void write_hello(struct kp_buf *b, const struct kp_hello *h)
 
 static void write_endpoint_report(struct kp_buf *b, const struct kp_endpoint_report *e)
 {
-	add_str(b, 1, e->engine);
-	add_str(b, 2, e->address);
-	add_str(b, 3, e->state);
-	add_str(b, 4, e->reason);
-	add_uint(b, 5, e->in_flight);
-	add_uint(b, 6, e->running);
-	add_uint(b, 7, e->waiting);
+	kp_field_str(b, 1, e->engine);
+	kp_field_str(b, 2, e->address);
+	kp_field_str(b, 3, e->state);
+	kp_field_str(b, 4, e->reason);
+	kp_field_u64(b, 5, e->in_flight);
+	kp_field_u64(b, 6, e->running);
+	kp_field_u64(b, 7, e->waiting);
 	if (e->kv_usage != 0) {
 		kp_wire_add_float(b, 8, e->kv_usage);
 	}
-	add_str(b, 9, e->model);
-	add_uint(b, 10, e->tokenizer_loaded);
-	add_str(b, 11, e->tokenizer_error);
+	kp_field_str(b, 9, e->model);
+	kp_field_u64(b, 10, e->tokenizer_loaded);
+	kp_field_str(b, 11, e->tokenizer_error);
 }
 
 static void write_report(struct kp_buf *b, const struct kp_report *r)
@@ -121,12 +103,12 @@ static void write_report(struct kp_buf *b, const struct kp_report *r)
 		write_endpoint_report(b, &r->endpoints[i]);
 		kp_wire_end(b, at);
 	}
-	add_uint(b, 2, r->draining);
-	add_uint(b, 3, r->in_flight);
-	add_uint(b, 4, r->requests);
-	add_uint(b, 5, r->errors);
-	add_uint(b, 6, r->tokens);
-	add_str(b, 7, r->state_error);
+	kp_field_u64(b, 2, r->draining);
+	kp_field_u64(b, 3, r->in_flight);
+	kp_field_u64(b, 4, r->requests);
+	kp_field_u64(b, 5, r->errors);
+	kp_field_u64(b, 6, r->tokens);
+	kp_field_str(b, 7, r->state_error);
 }
 
 void kp_control_write_to_operator(struct kp_buf *b, const struct kp_gateway_message *m)
@@ -144,8 +126,8 @@ void kp_control_write_to_operator(struct kp_buf *b, const struct kp_gateway_mess
 		break;
 	case KP_GATEWAY_NACK:
 		add_revision(b, 1, &m->nack.revision);
-		add_str(b, 2, m->nack.reason);
-		add_str(b, 3, m->nack.message);
+		kp_field_str(b, 2, m->nack.reason);
+		kp_field_str(b, 3, m->nack.message);
 		break;
 	case KP_GATEWAY_REPORT:
 		write_report(b, &m->report);
@@ -156,18 +138,18 @@ void kp_control_write_to_operator(struct kp_buf *b, const struct kp_gateway_mess
 
 static void write_welcome(struct kp_buf *b, const struct kp_welcome *w)
 {
-	add_uint(b, 1, w->protocol);
-	add_strs(b, 2, w->features, w->n_features);
-	add_str(b, 3, w->id);
-	add_uint(b, 4, w->epoch);
-	add_uint(b, 5, w->report_interval_ms);
+	kp_field_u64(b, 1, w->protocol);
+	kp_field_strs(b, 2, w->features, w->n_features);
+	kp_field_str(b, 3, w->id);
+	kp_field_u64(b, 4, w->epoch);
+	kp_field_u64(b, 5, w->report_interval_ms);
 }
 
 static void write_key(struct kp_buf *b, uint32_t number, const struct kp_item *item)
 {
 	size_t at = kp_wire_begin(b, number);
-	add_uint(b, 1, item->kind);
-	add_str(b, 2, item->key);
+	kp_field_u64(b, 1, item->kind);
+	kp_field_str(b, 2, item->key);
 	kp_wire_end(b, at);
 }
 
@@ -178,7 +160,7 @@ static void write_program(struct kp_buf *b, const struct kp_program_message *p)
 	for (size_t i = 0; i < p->delta.n_upserts; i++) {
 		size_t at = kp_wire_begin(b, 3);
 		write_key(b, 1, &p->delta.upserts[i]);
-		add_str(b, 2, p->delta.upserts[i].value);
+		kp_field_str(b, 2, p->delta.upserts[i].value);
 		kp_wire_end(b, at);
 	}
 	for (size_t i = 0; i < p->delta.n_removes; i++) {

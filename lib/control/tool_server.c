@@ -1,9 +1,9 @@
 /* DESIGN: whatever comes in is first a tool server that borrows, which is then copied or checked: one place knows all fields. */
+#include "control/fields.h"
 #include "control/tool_server.h"
 
 #include "kelpie/control/v1/control.pb-c.h"
 #include "wire/unpack.h"
-#include "wire/wire.h"
 
 enum { TEXT_MAX = 4096, NAMES_MAX = 256, HEADERS_MAX = 16, LABEL_MAX = 32, SECONDS_MAX = 86400 };
 static const struct kp_wire_limits limits = {
@@ -97,49 +97,28 @@ int kp_tool_server_from_object(const struct kp_object *o, struct kp_arena *a,
 
 /* --- bytes --- */
 
-static void add_str(struct kp_buf *b, uint32_t number, kp_str s)
-{
-	if (s.n) {
-		kp_wire_add_str(b, number, s);
-	}
-}
-
-static void add_uint(struct kp_buf *b, uint32_t number, uint64_t v)
-{
-	if (v) {
-		kp_wire_add_u64(b, number, v);
-	}
-}
-
-static void add_names(struct kp_buf *b, uint32_t number, const kp_str *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		kp_wire_add_str(b, number, names[i]);
-	}
-}
-
 void kp_tool_server_write(struct kp_buf *b, const struct kp_program_tool_server *t)
 {
-	add_str(b, 1, t->name);
-	add_str(b, 2, t->label);
-	add_str(b, 3, t->url);
-	add_uint(b, 4, t->is_private);
+	kp_field_str(b, 1, t->name);
+	kp_field_str(b, 2, t->label);
+	kp_field_str(b, 3, t->url);
+	kp_field_u64(b, 4, t->is_private);
 	for (size_t i = 0; i < t->n_headers; i++) {
 		size_t at = kp_wire_begin(b, 5);
-		add_str(b, 1, t->headers[i].name);
-		add_str(b, 2, t->headers[i].value);
-		add_str(b, 3, t->headers[i].secret);
-		add_str(b, 4, t->headers[i].key);
+		kp_field_str(b, 1, t->headers[i].name);
+		kp_field_str(b, 2, t->headers[i].value);
+		kp_field_str(b, 3, t->headers[i].secret);
+		kp_field_str(b, 4, t->headers[i].key);
 		kp_wire_end(b, at);
 	}
-	add_names(b, 6, t->forward, t->n_forward);
-	add_names(b, 7, t->allowed, t->n_allowed);
-	add_uint(b, 8, t->asks_never);
-	add_names(b, 9, t->except, t->n_except);
-	add_uint(b, 10, t->connect_s);
-	add_uint(b, 11, t->list_s);
-	add_uint(b, 12, t->call_s);
-	add_uint(b, 13, t->call_total_s);
+	kp_field_strs(b, 6, t->forward, t->n_forward);
+	kp_field_strs(b, 7, t->allowed, t->n_allowed);
+	kp_field_u64(b, 8, t->asks_never);
+	kp_field_strs(b, 9, t->except, t->n_except);
+	kp_field_u64(b, 10, t->connect_s);
+	kp_field_u64(b, 11, t->list_s);
+	kp_field_u64(b, 12, t->call_s);
+	kp_field_u64(b, 13, t->call_total_s);
 }
 
 static bool is_text(const char *z, size_t max)
