@@ -19,9 +19,11 @@ static kp_str address_of(const struct kp_https_call *c)
 	return kp_str_sub(peer, 0, port < 0 ? peer.n : (size_t)port);
 }
 
+/* It may be run when the listener is gone. */
 struct told {
 	struct kp_msg msg;
-	const struct kp_https_opts *opts;
+	void (*asked)(void *ctx, const struct kp_https_asked *a);
+	void *ctx;
 	char *uid, *address, *why;
 };
 
@@ -30,7 +32,7 @@ static void on_told(struct kp_msg *msg)
 	struct told *t = KP_CONTAINER(msg, struct told, msg);
 	const struct kp_https_asked a = { kp_str_c(t->uid), kp_str_c(t->address),
 		kp_str_c(t->why) };
-	t->opts->asked(t->opts->ctx, &a);
+	t->asked(t->ctx, &a);
 	kp_mem_free(t->uid);
 	kp_mem_free(t->address);
 	kp_mem_free(t->why);
@@ -42,7 +44,8 @@ static void tell(const struct kp_https_call *c, kp_str uid, kp_str why)
 {
 	struct told *t = kp_new(struct told);
 	*t = (struct told){ .msg = { .run = on_told },
-		.opts = &c->h->opts,
+		.asked = c->h->opts.asked,
+		.ctx = c->h->opts.ctx,
 		.uid = kp_str_z(uid),
 		.address = kp_str_z(address_of(c)),
 		.why = kp_str_z(why) };

@@ -43,7 +43,7 @@ struct kp_https_opts {
 	bool is_standby;          /* this replica writes nothing until kp_https_lead says so */
 	struct kp_rpc_keys *keys; /* of the control port; set before kp_https_start returns */
 	struct kp_metrics *metrics;
-	/* Run by the mailbox's owner. */
+	/* Run by the mailbox's owner, also after kp_https_stop: until the mailbox is gone. */
 	struct kp_mailbox *mailbox;
 	void (*asked)(void *ctx, const struct kp_https_asked *a);
 	void *ctx;

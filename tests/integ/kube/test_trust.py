@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import contextlib
 import faulthandler
+import http.client
 import json
 import re
 import ssl
@@ -359,6 +360,30 @@ def test_too_often(cluster, run, system, other, tmp_path):
             many += pool.map(lambda _: operator.call("POST", "/certificates", ca, b"", None), range(40))
     assert {status for status, _ in many} == {401, 429}
     assert any("this address asks for certificates too often" in text for _, text in many)
+
+
+def test_an_end_in_the_middle_of_requests(cluster, run, system, other):
+    """What the listener has yet to tell the rest of the operator comes when the listener is gone."""
+    for _ in range(5):
+        operator = run()
+        ca = ready(operator, cluster, system)
+        ended = threading.Event()
+
+        def ask(operator=operator, ca=ca, ended=ended):
+            n = 0
+            while not ended.is_set():
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    n += operator.call("POST", "/certificates", ca, b"", None)[0] == 401
+            return n
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(ask) for _ in range(4)]
+            try:
+                time.sleep(0.1)
+                operator.stop()
+            finally:
+                ended.set()
+        assert sum(one.result() for one in asked) > 0
 
 
 def test_without_the_api_server(cluster, run, system, other, tmp_path):
