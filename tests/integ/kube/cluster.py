@@ -121,7 +121,7 @@ PODS = "/api/v1/namespaces/{}/pods"
 
 
 def post_pod(cluster, namespace, pod, query=""):
-    """A new namespace gets its ServiceAccount from a controller: in a moment, or in up to half a minute when it has lost an API server just now."""
+    """A new namespace gets its ServiceAccount from a controller: in a moment, or when that has started."""
 
     def post():
         try:

@@ -94,10 +94,13 @@ class Cluster:
         os.kill(self.pid(name), number)
 
     def kill_api_server(self):
-        """Returns when its port is free: its memory goes, and its first thread is a zombie, before that."""
-        pid = self.pid("kube-apiserver")
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: is_gone(pid), "the API server's end")
+        """Returns when its port is free: its memory goes, and its first thread is a zombie, before that. The controllers, which do nothing without
+        it, go too: they would look for it again after up to half a minute, new ones do at once."""
+        pids = [self.pid(name) for name in ("kube-apiserver", "kube-controller-manager")]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: all(map(is_gone, pids)), "the API server's end")
 
     def ask(self, method, path, body=None, content_type="application/json"):
         """A request by Python's own client, as the administrator."""
