@@ -150,13 +150,16 @@ static void fail_count(struct kp_jsonschema_run *r, uint32_t i, const char *keyw
 
 static uint32_t enter_scope(struct kp_jsonschema_run *r, uint32_t scope, uint32_t resource)
 {
+	uint32_t i = scope, passed = 0;
 	if (r->schema->n_dynamic == 0) {
 		return JS_NONE;
 	}
-	for (uint32_t i = scope; i != JS_NONE; i = r->scopes.p[i].parent) {
-		if (r->scopes.p[i].resource == resource) {
-			return scope; /* only the outermost of each counts */
-		}
+	while (i != JS_NONE && r->scopes.p[i].resource != resource) {
+		i = r->scopes.p[i].parent;
+		passed++;
+	}
+	if (!kp_js_spend(r, passed / 16) || i != JS_NONE) {
+		return scope; /* only the outermost of each counts */
 	}
 	struct kp_js_scope s = { scope, resource };
 	kp_vec_push(&r->scopes, s);
@@ -210,7 +213,8 @@ static const struct kp_js_node *dynamic_target(
 	struct kp_jsonschema_run *r, const struct kp_js_inplace *in, uint32_t scope)
 {
 	const struct kp_js_node *found = in->dynamic;
-	for (; in->dynamic_name.p && scope != JS_NONE && kp_js_spend(r, r->schema->n_dynamic / 16);
+	for (; in->dynamic_name.p && scope != JS_NONE &&
+		kp_js_spend(r, 1 + r->schema->n_dynamic / 16);
 		scope = r->scopes.p[scope].parent) {
 		for (uint32_t k = 0; k < r->schema->n_dynamic; k++) {
 			const struct kp_js_dynamic *d = &r->schema->dynamic[k];

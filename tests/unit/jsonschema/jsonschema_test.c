@@ -378,6 +378,34 @@ static void test_dynamic_anchors_take_steps(void **state)
 	used_up(kp_buf_cstr(&b), KP_S("[1,2,3,4,5,6,7,8]"), &few, "`steps`");
 }
 
+/* So does what a reference passes on its way through many resources, whether it looks for an anchor or for the resource itself. */
+static void test_resources_take_steps(void **state)
+{
+	(void)state;
+	enum { N = 801, A_LEVEL = 80 };
+	static const char *const last[] = {
+		"\"items\":{\"$ref\":\"#/$defs/q\"},\"$defs\":{\"q\":{\"$dynamicRef\":\"#a\"},\"r\":{\"$dynamicAnchor\":\"a\"}}}",
+		"\"items\":{\"$ref\":\"r1\"},\"$defs\":{\"q\":{\"$dynamicAnchor\":\"a\"}}}"
+	};
+	const struct kp_jsonschema_limits few = { .max_steps = 60000 };
+	for (size_t k = 0; k < KP_LEN(last); k++) {
+		KP_AUTO(buf) struct kp_buf b = { 0 };
+		kp_buf_init(&b, 1 << 20);
+		kp_buf_lit(&b, "{\"$ref\":\"r0\",\"$defs\":{");
+		for (int i = 0; i < N - 1; i++) {
+			kp_buf_printf(&b,
+				i % A_LEVEL == A_LEVEL - 1
+					? "\"%d\":{\"$id\":\"r%d\",\"items\":{\"$ref\":\"r%d\"}},"
+					: "\"%d\":{\"$id\":\"r%d\",\"$ref\":\"r%d\"},",
+				i, i, i + 1);
+		}
+		kp_buf_printf(&b, "\"last\":{\"$id\":\"r%d\",%s}}", N - 1, last[k]);
+		KP_AUTO(buf) struct kp_buf text = { 0 };
+		used_up(kp_buf_cstr(&b), kp_str_c(repeated(&text, "[[[[[[[[[[[", "0,", 500, "0")),
+			&few, "`steps`");
+	}
+}
+
 static void strict(const char *schema, const char *message)
 {
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(16 << 20);
@@ -513,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_dynamic_references_in_a_circle),
 		cmocka_unit_test(test_a_value_has_the_same_limits),
 		cmocka_unit_test(test_dynamic_anchors_take_steps),
+		cmocka_unit_test(test_resources_take_steps),
 		cmocka_unit_test(test_strict_subset),
 		cmocka_unit_test(test_limits_of_the_strict_subset),
 		cmocka_unit_test(test_documents_that_are_given),
