@@ -208,6 +208,15 @@ static int read_prompt(const struct kp_wire_field *f, struct kp_ids *ids, struct
 	return ids->failed ? kp_peer_too_many(err, "ids", ids->max) : 0;
 }
 
+int kp_peer_check_pixels(size_t bytes, struct kp_err *err)
+{
+	return bytes <= KP_PEER_MAX_PIXELS
+		       ? 0
+		       : kp_err_param(err, "messages",
+				 "`messages`: the images make %zu bytes, at most %d are sent to an engine of another gateway",
+				 bytes, KP_PEER_MAX_PIXELS);
+}
+
 int kp_peer_encode_generate(struct kp_buf *b, const struct kp_engine_request *r, kp_str engine,
 	kp_str address, struct kp_err *err)
 {
@@ -220,10 +229,8 @@ int kp_peer_encode_generate(struct kp_buf *b, const struct kp_engine_request *r,
 			r->sampling->n);
 	}
 	struct kp_sampling sampling = *r->sampling;
-	if (r->media && r->media->pixels.bytes.n > KP_PEER_MAX_PIXELS) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT,
-			"the images make %zu bytes, at most %d are sent to an engine of another gateway",
-			r->media->pixels.bytes.n, KP_PEER_MAX_PIXELS);
+	if (r->media && kp_peer_check_pixels(r->media->pixels.bytes.n, err)) {
+		return -1;
 	}
 	sampling.set |= r->media ? KP_PEER_SET_MEDIA : 0;
 	kp_peer_add_fields(b, request_fields, KP_LEN(request_fields), &head);

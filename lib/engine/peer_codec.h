@@ -27,6 +27,8 @@ enum {
 
 /* --- Generate ------------------------------------------------------------------------------------ */
 
+/* INVALID_ARGUMENT: pixels of so many bytes are too many to be forwarded. */
+int kp_peer_check_pixels(size_t bytes, struct kp_err *err) KP_MUST_USE;
 /* Appends it, for the endpoint `engine`, `address`. `n` must be 1; `text` and `stream` are not sent. With media the pixels' bytes
    follow, which are not appended (engine/request.h).
    Fails too when b's maximum is reached. */

@@ -133,16 +133,22 @@ static const struct kp_request_media_fields media_fields = {
 	.of_request = 3, .pixels = 4, .tensors = 9, .token = 10, .spans = 11
 };
 
+/* Its other models want more than the servicer can be sent; without, the scheduler dies. */
+int kp_sglang_check_media(bool has_grid, struct kp_err *err)
+{
+	return has_grid ? 0
+			: kp_err_param(err, "messages",
+				  "`messages`: SGLang takes images of Qwen's models only");
+}
+
 static int encode(struct kp_buf *b, const struct kp_engine_request *r, struct kp_err *err)
 {
 	const struct kp_sampling *s = r->sampling;
 	if (check(s, err) < 0) {
 		return -1;
 	}
-	/* Its models of this kind want more than the servicer can be sent; without, the scheduler dies. */
-	if (r->media && !r->media->grid.n_dims) {
-		return kp_err_param(
-			err, "messages", "`messages`: SGLang takes images of Qwen's models only");
+	if (r->media && kp_sglang_check_media(r->media->grid.n_dims > 0, err)) {
+		return -1;
 	}
 	kp_wire_add_str(b, 1, r->request_id);
 	kp_request_input(b, 2, r);

@@ -11,4 +11,7 @@
 struct kp_engine *kp_engine_sglang_create(
 	struct kp_loop *loop, const char *address, const struct kp_engine_opts *o);
 
+/* INVALID_ARGUMENT: images without a grid, of other models than Qwen's. */
+int kp_sglang_check_media(bool has_grid, struct kp_err *err) KP_MUST_USE;
+
 #endif

@@ -5,7 +5,10 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "engine/peer_codec.h"
+#include "engine/sglang.h"
 #include "prompt/media_url.h"
+#include "sidecar/flow/output.h"
 #include "sidecar/metrics.h"
 
 #include <openssl/evp.h>
@@ -156,6 +159,7 @@ static int plan_image(struct kp_flow *f, size_t k, uint64_t *pixels, struct kp_e
 	if (kp_image_processor_plan(&v->processor, info.width, info.height, &i->plan, err)) {
 		return -1;
 	}
+	m->n_floats += i->plan.n_floats; /* below 2^40 each */
 	m->spans[k].length = kp_vision_tokens(v, &i->plan);
 	return 0;
 }
@@ -308,8 +312,7 @@ static void hash_image(const struct kp_flow *f, struct kp_flow_image *i)
 	}
 }
 
-static void describe_patches(
-	struct kp_flow_media *m, const struct kp_image_processor *p, size_t n_floats)
+static void describe_patches(struct kp_flow_media *m, const struct kp_image_processor *p)
 {
 	struct kp_media_tensors *t = &m->tensors;
 	uint32_t n = (uint32_t)m->n, row = 3 * p->temporal * p->patch * p->patch;
@@ -322,7 +325,7 @@ static void describe_patches(
 		grid[2] = plan->grid_w;
 		patches[k] = grid[1] * grid[2];
 	}
-	t->pixels.shape[0] = (uint32_t)(n_floats / row);
+	t->pixels.shape[0] = (uint32_t)(m->n_floats / row);
 	t->pixels.shape[1] = row;
 	t->pixels.n_dims = 2;
 	t->grid = (struct kp_tensor){ .type = KP_TENSOR_I64,
@@ -335,7 +338,7 @@ static void describe_patches(
 		.bytes = kp_str_n(patches, m->n * sizeof(int64_t)) };
 }
 
-static void describe(struct kp_flow *f, size_t n_floats)
+static void describe(struct kp_flow *f)
 {
 	struct kp_flow_media *m = f->media;
 	const struct kp_vision *v = f->revision->text->vision;
@@ -350,24 +353,17 @@ static void describe(struct kp_flow *f, size_t n_floats)
 		.pixels = { .type = KP_TENSOR_F32,
 			.shape = { (uint32_t)m->n, 3, first->out_height, first->out_width },
 			.n_dims = 4,
-			.bytes = kp_str_n(m->pixels, n_floats * sizeof(float)) } };
+			.bytes = kp_str_n(m->pixels, m->n_floats * sizeof(float)) } };
 	if (v->processor.layout == KP_IMAGE_PATCHES) {
-		describe_patches(m, &v->processor, n_floats);
+		describe_patches(m, &v->processor);
 	}
 }
 
-static int take_memory(struct kp_flow *f, size_t *n_floats, struct kp_err *err)
+static int take_memory(struct kp_flow *f, struct kp_err *err)
 {
 	struct kp_flow_media *m = f->media;
-	size_t bytes;
-	*n_floats = 0;
-	for (size_t k = 0; k < m->n; k++) {
-		*n_floats += m->images[k].plan.n_floats; /* below 2^40 each */
-	}
-	if (!kp_size_mul(*n_floats, sizeof(float), &bytes) || kp_flow_media_hold(m, bytes, err)) {
-		return -1;
-	}
-	return kp_flow_media_alloc(f, bytes, err);
+	size_t bytes = m->n_floats * sizeof(float);
+	return kp_flow_media_hold(m, bytes, err) ? -1 : kp_flow_media_alloc(f, bytes, err);
 }
 
 /* Besides files and floats: a decoded picture, and the same again turned or resized. */
@@ -402,10 +398,10 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 {
 	struct kp_flow_media *m = f->media;
 	int64_t begin_ns = kp_now_ns();
-	size_t n_floats, at = 0;
+	size_t at = 0;
 	(void)scratch;
 	setpriority(PRIO_PROCESS, 0, NICE);
-	if (take_memory(f, &n_floats, err)) {
+	if (take_memory(f, err)) {
 		return -1;
 	}
 	for (size_t k = 0; k < m->n; k++) {
@@ -418,13 +414,48 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 		}
 		at += m->images[k].plan.n_floats;
 	}
-	describe(f, n_floats);
+	describe(f);
 	m->work_ns = kp_now_ns() - begin_ns;
 	return 0;
 }
 
+static int check_taker(const struct kp_flow *f, const struct kp_endpoint *e, struct kp_err *err)
+{
+	bool has_grid = f->revision->text->vision->processor.layout == KP_IMAGE_PATCHES;
+	if (!e->is_own && kp_peer_check_pixels(f->media->n_floats * sizeof(float), err)) {
+		return -1;
+	}
+	return e->protocol == KP_PROTOCOL_SGLANG ? kp_sglang_check_media(has_grid, err) : 0;
+}
+
+bool kp_flow_media_takes(const void *user, const struct kp_endpoint *e)
+{
+	struct kp_err ignored;
+	return check_taker(user, e, &ignored) == 0;
+}
+
+/* Nothing is decoded for engines that are down, or that could not be sent it. */
+static int check_takers(const struct kp_flow *f, struct kp_err *err)
+{
+	const struct kp_model_revision *r = f->revision;
+	bool is_up = false;
+	for (size_t i = 0; i < r->n_endpoints; i++) {
+		if (kp_endpoint_state(r->endpoints[i]) == KP_ENDPOINT_ROUTABLE) {
+			is_up = true;
+			if (check_taker(f, r->endpoints[i], err) == 0) {
+				return 0;
+			}
+		}
+	}
+	return is_up ? -1 : kp_flow_no_engine(f, err);
+}
+
 enum kp_step kp_stage_pixels(struct kp_flow *f, struct kp_err *err)
 {
-	return f->media ? kp_flow_submit(f, f->l->gateway->media_workers, make_pixels, err)
-			: KP_STEP_NEXT;
+	if (!f->media) {
+		return KP_STEP_NEXT;
+	}
+	return check_takers(f, err)
+		       ? KP_STEP_FAIL
+		       : kp_flow_submit(f, f->l->gateway->media_workers, make_pixels, err);
 }

@@ -26,6 +26,7 @@ struct kp_flow_media {
 	struct kp_media_span *spans; /* lengths after `media`, offsets after `prompt` */
 	kp_str *hashes;
 	size_t n_fetching;
+	size_t n_floats;   /* of all images, after `media` */
 	size_t held;       /* bytes, of the gateway's media_bytes */
 	struct kp_shm shm; /* in the one or the other: */
 	float *heap;
@@ -43,6 +44,8 @@ static inline const struct kp_media_tensors *kp_flow_media_tensors(const struct 
 {
 	return f->media && f->media->tensors.n ? &f->media->tensors : NULL;
 }
+/* After `media`. Could these images be sent there? user: the flow. */
+bool kp_flow_media_takes(const void *user, const struct kp_endpoint *e);
 /* Inside of flow/media*.c. */
 int kp_flow_media_blame(const struct kp_flow *f, size_t k, struct kp_err *err);
 int kp_flow_media_hold(struct kp_flow_media *m, size_t n, struct kp_err *err) KP_MUST_USE;

@@ -26,6 +26,8 @@ void kp_flow_complete(struct kp_flow *f);
 void kp_flow_cut(struct kp_flow *f);
 /* Its stages from the first. */
 void kp_flow_run_stages(struct kp_flow *f, const struct kp_stage *stages);
+/* Sets the error of a model none of whose engines can be asked; -1. */
+int kp_flow_no_engine(const struct kp_flow *f, struct kp_err *err);
 /* The encoder, if it has none yet. */
 int kp_flow_open(struct kp_flow *f, size_t n_choices, struct kp_err *err) KP_MUST_USE;
 void kp_flow_prompt_init(struct kp_flow_prompt *p);

@@ -152,6 +152,14 @@ static struct kp_sampling choice_sampling(const struct kp_choice *c, const struc
 	return s;
 }
 
+int kp_flow_no_engine(const struct kp_flow *f, struct kp_err *err)
+{
+	kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available",
+		KP_ARG(f->turn.model));
+	err->reason = "no_engine_available";
+	return -1;
+}
+
 int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
@@ -160,7 +168,9 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 	const struct kp_pick how = { .policy = g->config.routing,
 		.margin = g->config.locality_margin,
 		.leave_own = atomic_load_explicit(&g->draining, memory_order_relaxed),
-		.now_ns = kp_loop_now(f->l->loop) };
+		.now_ns = kp_loop_now(f->l->loop),
+		.takes = f->media ? kp_flow_media_takes : NULL,
+		.user = f };
 	bool is_prompts = e && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
 	if (!is_prompts) {
 		e = kp_pick(f->revision, &how, c->failed, &f->l->rng);
@@ -172,10 +182,7 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 		: how.policy == KP_ROUTE_ROUND_ROBIN ? "round robin"
 						     : "lowest score");
 	if (!e) {
-		kp_err_set(err, KP_UNAVAILABLE, "no engine of model `%" KP_FMT "` is available",
-			KP_ARG(f->turn.model));
-		err->reason = "no_engine_available";
-		return -1;
+		return kp_flow_no_engine(f, err);
 	}
 	c->prompt->endpoint = e;
 	const struct kp_sampling sampling = choice_sampling(c, e);

@@ -34,7 +34,8 @@ void kp_explain_pick(struct kp_explain_trace *t, struct kp_arena *a,
 			.state = kp_endpoint_state(e),
 			.load = kp_endpoint_load(e, how->now_ns),
 			.score = kp_pick_score(how, e),
-			.penalty = atomic_load_explicit(&e->penalty, memory_order_relaxed) };
+			.penalty = atomic_load_explicit(&e->penalty, memory_order_relaxed),
+			.takes = kp_pick_takes(how, e) };
 	}
 	if (t->last) {
 		t->last->next = at;
@@ -71,6 +72,9 @@ static const char *excluded(
 {
 	if (c->state != KP_ENDPOINT_ROUTABLE) {
 		return kp_endpoint_state_name(c->state);
+	}
+	if (!c->takes) {
+		return "it cannot be sent these images";
 	}
 	if (c->endpoint == at->avoided && c->endpoint != at->picked) {
 		return "it failed this request before";

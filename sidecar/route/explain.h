@@ -19,6 +19,7 @@ struct kp_explain_candidate {
 	enum kp_endpoint_state state;
 	int load, score; /* load with the penalty in it */
 	int penalty;
+	bool takes; /* it could have the request */
 };
 struct kp_explain_attempt {
 	struct kp_explain_attempt *next;

@@ -5,26 +5,33 @@
 
 const char *const kp_routing_policy_names[] = { "least_load", "round_robin", NULL };
 
-static bool is_candidate(
-	const struct kp_endpoint *e, const struct kp_endpoint *avoid, bool leave_own)
+bool kp_pick_takes(const struct kp_pick *how, const struct kp_endpoint *e)
 {
-	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE &&
-	       !(leave_own && e->is_own);
+	return !how->takes || how->takes(how->user, e);
 }
 
-static size_t n_candidates(
-	const struct kp_model_revision *r, const struct kp_endpoint *avoid, bool leave_own)
+static const struct kp_pick any = { .takes = NULL };
+
+static bool is_candidate(const struct kp_pick *how, const struct kp_endpoint *e,
+	const struct kp_endpoint *avoid, bool leave_own)
+{
+	return e != avoid && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE &&
+	       !(leave_own && e->is_own) && kp_pick_takes(how, e);
+}
+
+static size_t n_candidates(const struct kp_model_revision *r, const struct kp_pick *how,
+	const struct kp_endpoint *avoid, bool leave_own)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
-		n += is_candidate(r->endpoints[i], avoid, leave_own);
+		n += is_candidate(how, r->endpoints[i], avoid, leave_own);
 	}
 	return n;
 }
 
 bool kp_has_other(const struct kp_model_revision *r, const struct kp_endpoint *e)
 {
-	return n_candidates(r, e, false) > 0;
+	return n_candidates(r, &any, e, false) > 0;
 }
 
 int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e)
@@ -40,7 +47,7 @@ static struct kp_endpoint *least_load(const struct kp_model_revision *r, const s
 	uint64_t ties = 0;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
 		struct kp_endpoint *e = r->endpoints[i];
-		if (!is_candidate(e, avoid, leave_own)) {
+		if (!is_candidate(how, e, avoid, leave_own)) {
 			continue;
 		}
 		int score = kp_pick_score(how, e);
@@ -57,17 +64,17 @@ static struct kp_endpoint *least_load(const struct kp_model_revision *r, const s
 	return best;
 }
 
-static struct kp_endpoint *round_robin(
-	struct kp_model_revision *r, const struct kp_endpoint *avoid, bool leave_own)
+static struct kp_endpoint *round_robin(struct kp_model_revision *r, const struct kp_pick *how,
+	const struct kp_endpoint *avoid, bool leave_own)
 {
 	unsigned from = atomic_fetch_add_explicit(&r->turn_counter, 1, memory_order_relaxed);
-	size_t n = n_candidates(r, avoid, leave_own);
+	size_t n = n_candidates(r, how, avoid, leave_own);
 	if (n == 0) {
 		return NULL;
 	}
 	size_t k = from % n;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
-		if (is_candidate(r->endpoints[i], avoid, leave_own) && k-- == 0) {
+		if (is_candidate(how, r->endpoints[i], avoid, leave_own) && k-- == 0) {
 			return r->endpoints[i];
 		}
 	}
@@ -77,7 +84,7 @@ static struct kp_endpoint *round_robin(
 static struct kp_endpoint *pick(struct kp_model_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, bool leave_own, struct kp_rng *rng)
 {
-	return how->policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, avoid, leave_own)
+	return how->policy == KP_ROUTE_ROUND_ROBIN ? round_robin(r, how, avoid, leave_own)
 						   : least_load(r, how, avoid, leave_own, rng);
 }
 
@@ -99,7 +106,9 @@ struct kp_model_revision *kp_pick_revision(const struct kp_model *m, struct kp_r
 		return kp_model_text_revision(m);
 	}
 	for (size_t i = 0; i < m->n_revisions; i++) {
-		uint64_t n = m->revisions[i]->text ? n_candidates(m->revisions[i], NULL, false) : 0;
+		uint64_t n = m->revisions[i]->text
+				     ? n_candidates(m->revisions[i], &any, NULL, false)
+				     : 0;
 		seen += n;
 		if (n && kp_rng_below(rng, seen) <
 				 n) { /* one of `seen` endpoints so far, uniformly */

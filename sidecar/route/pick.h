@@ -19,11 +19,15 @@ struct kp_pick {
 			    (enum kp_distance) before a farther one is chosen */
 	bool leave_own;  /* this gateway drains: its own engines only when there is no other */
 	int64_t now_ns;  /* monotonic */
+	/* Could it have this request at all? NULL: each could. */
+	bool (*takes)(const void *user, const struct kp_endpoint *e);
+	const void *user;
 };
-/* NULL: none is routable. `avoid`: an endpoint that just failed this request, chosen only when it
+/* NULL: none that takes it is routable. `avoid`: an endpoint that just failed this request, chosen only when it
    is the only one (may be NULL). least_load takes the lowest kp_pick_score, ties by chance. */
 struct kp_endpoint *kp_pick(struct kp_model_revision *r, const struct kp_pick *how,
 	const struct kp_endpoint *avoid, struct kp_rng *rng);
+bool kp_pick_takes(const struct kp_pick *how, const struct kp_endpoint *e);
 /* kp_endpoint_load and the margin for its distance. */
 int kp_pick_score(const struct kp_pick *how, const struct kp_endpoint *e);
 /* Is another endpoint than `e` routable? */

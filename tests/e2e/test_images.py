@@ -302,6 +302,44 @@ def test_an_engine_of_another_gateway_gets_the_same(start, models):
     wait_until(lambda: not ours(), "no names left")
 
 
+def broken():
+    """A file whose head is fine; decoding it fails."""
+    return file_of(picture(1, 60, 60))[:900]
+
+
+def test_nothing_is_decoded_for_engines_that_are_down_or_take_no_such_images(gateway, start, models):
+    sim = start(Sim, "--vocab", VOCAB)
+    other = start(Gateway, manifest(engine("e", sim.port, path=models["qwen25"].folder)))
+    messages = [{"role": "user", "content": [part(broken())]}]
+    status, answer = ask(other, "m", messages)
+    assert status == 400 and "PNG" in answer["error"]["message"], answer
+    status, answer = ask(gateway, "llava-sglang", messages)
+    assert status == 400 and error(answer) == ("messages", "`messages`: SGLang takes images of Qwen's models only"), answer
+    sim.kill()
+    wait_until(lambda: ": down" in other.ask("/readyz?verbose")[1], "the engine is down")
+    status, answer = ask(other, "m", messages)
+    assert status == 503 and answer["error"]["code"] == "no_engine_available", answer
+    status, answer = ask(other, "m", [{"role": "user", "content": [part("data:image/png;base64,AAAA")]}])
+    assert status == 400, answer
+
+
+def test_images_that_are_too_many_for_another_gateway_stay_here(start, models):
+    """Engines of one pool, own and another gateway's, take turns, but for what the other cannot be sent."""
+    sims = [start(Sim, "--vocab", VOCAB, "--max-context", 100000) for _ in range(2)]
+    operator = start(Operator, manifest(*(engine(f"e{i}", s.port, path=models["qwen25"].folder) for i, s in enumerate(sims))))
+    own, other = (controlled(start, operator, f"g{i}", "--routing", "round_robin", own=[f"default/e{i}"], ready=False) for i in range(2))
+    wait_until(lambda: own.ask("/readyz?verbose")[1].count(": routable") == 2, "both engines")
+    small = part(file_of(picture(1, 60, 60)))
+    for content, both in ((small, True), (part(file_of(Image.new("RGB", (630, 630)))), False)):
+        before = [len(s.events("start")) for s in sims]
+        for _ in range(4):
+            status, answer = ask(own, "m", [{"role": "user", "content": [content] * 12}])
+            assert status == 200, answer
+        assert [len(s.events("start")) - n for s, n in zip(sims, before)] == ([2, 2] if both else [4, 0])
+    explained = json.loads(own.ask(f"/explain?request={answer['id']}")[1])
+    assert "it cannot be sent these images" in [c.get("excluded") for c in explained["choices"][0]["attempts"][0]["candidates"]]
+
+
 # --- /dev/shm ---
 
 

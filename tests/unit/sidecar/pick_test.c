@@ -158,6 +158,33 @@ static void test_a_draining_gateway_leaves_its_own_engines_while_there_is_anothe
 	assert_true(kp_pick(rev, &how, NULL, &rng)->is_own);
 }
 
+static bool takes(const void *user, const struct kp_endpoint *e)
+{
+	return strchr(user, e->address[1]) != NULL;
+}
+
+/* Whoever cannot have the request is as good as down, also for a gateway that drains. */
+static void test_only_those_that_could_have_it(void **state)
+{
+	(void)state;
+	struct kp_rng rng;
+	kp_rng_seed(&rng, 1);
+	for (int i = 0; i < 40; i++) {
+		struct kp_pick how = { .policy = i % 2 ? KP_ROUTE_LEAST_LOAD : KP_ROUTE_ROUND_ROBIN,
+			.leave_own = i % 4 > 1,
+			.takes = takes,
+			.user = "13" };
+		const struct kp_endpoint *e = kp_pick(rev, &how, NULL, &rng);
+		assert_true(e == rev->endpoints[1] || e == rev->endpoints[3]);
+		assert_ptr_equal(kp_pick(rev, &how, e, &rng),
+			e == rev->endpoints[1] ? rev->endpoints[3] : rev->endpoints[1]);
+		how.user = "0";
+		assert_ptr_equal(kp_pick(rev, &how, rev->endpoints[0], &rng), rev->endpoints[0]);
+		how.user = "";
+		assert_null(kp_pick(rev, &how, NULL, &rng));
+	}
+}
+
 static void test_names_are_found_and_nothing_else(void **state)
 {
 	(void)state;
@@ -185,6 +212,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_a_draining_gateway_leaves_its_own_engines_while_there_is_another,
 			setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_only_those_that_could_have_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			test_names_are_found_and_nothing_else, setup, teardown),
 	};
