@@ -205,11 +205,12 @@ static void page_came(void *ctx, struct kp_mcp_post *p, const struct kp_mcp_answ
 	struct kp_list *node;
 	(void)p;
 	m->listing = NULL;
-	bool is_lost = a->http == 404 && m->session_id;
+	/* Some servers say 400 of a session that they forgot. */
+	bool is_lost = (a->http == 404 || a->http == 400) && m->session_id;
+	if (is_lost) {
+		kp_mcp_session_lost(m, m->generation);
+	}
 	if ((is_lost || a->is_unsent) && err.code != KP_OK && !m->is_list_retried) {
-		if (is_lost) {
-			kp_mcp_session_lost(m, m->generation);
-		}
 		kp_mcp_tools_unref(m->coming);
 		m->coming = NULL;
 		while ((node = kp_list_pop(&m->listers))) {

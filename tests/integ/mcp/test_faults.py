@@ -45,6 +45,22 @@ def test_mc_01_no_third_try(probe, scripted):
     assert s.rpcs().count("tools/list") == 2
 
 
+@pytest.mark.parametrize("status", [400, 404])
+def test_mc_01_a_list_of_a_session_that_was_forgotten(probe, scripted, status):
+    """Some servers say 400 of one, which a call is not repeated for; a list is."""
+
+    def script(asked, h):
+        if asked.headers.get("Mcp-Session-Id") == "s1":
+            s.session = "s2"
+            h.answer(status)
+        else:
+            h.result(asked, {"tools": []})
+
+    s = scripted(script)
+    assert probe.tools(s.url)["code"] == ""
+    assert s.rpcs() == ["initialize", "notifications/initialized", "tools/list"] * 2
+
+
 @pytest.mark.parametrize("how", ["cut", "500", "silence", "reset"])
 def test_mc_02_what_may_have_run_is_not_called_again(probe, scripted, how):
     def script(asked, h):
