@@ -3,23 +3,28 @@
 #include "json/write.h"
 #include "mcp/internal.h"
 
+/* Whoever is told of it may ask the next thing at once: it does not count any more. */
+static void take_out(struct kp_mcp_ask *a)
+{
+	kp_list_del(&a->link);
+	a->is_calling = true;
+	a->m->n_asks--;
+}
+
+/* Of one that was taken out. */
 static void free_ask(struct kp_mcp_ask *a)
 {
-	struct kp_mcp *m = a->m;
 	if (a->post) {
 		kp_mcp_post_cancel(a->post);
 	}
-	kp_list_del(&a->link);
 	kp_mem_free(a->tool);
 	kp_mem_free(a->arguments);
 	kp_mem_free(a);
-	m->n_asks--;
 }
 
 void kp_mcp_ask_listed(struct kp_mcp_ask *a, const struct kp_mcp_tools *t, const struct kp_err *err)
 {
-	kp_list_del(&a->link);
-	a->is_calling = true;
+	take_out(a);
 	a->listed(a->ctx, t, err);
 	free_ask(a);
 }
@@ -39,8 +44,7 @@ static void called(struct kp_mcp_ask *a, const struct kp_mcp_result *r)
 				     "How long calls of tools took.", kp_bounds_seconds,
 				     KP_LEN(kp_bounds_seconds), &label, 1),
 		(double)(kp_loop_now(m->pool->loop) - a->began_ns) / (double)KP_NS_PER_S);
-	kp_list_del(&a->link);
-	a->is_calling = true;
+	take_out(a);
 	a->call.done(a->ctx, r);
 	free_ask(a);
 }
@@ -310,5 +314,6 @@ void kp_mcp_cancel(struct kp_mcp_ask *a)
 	if (a->post) {
 		send_cancelled(m, a->post->id, "the caller gave it up");
 	}
+	take_out(a);
 	free_ask(a);
 }

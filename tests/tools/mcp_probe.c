@@ -2,7 +2,7 @@
    them comes out the same way, with the command's id. At the end of its input everything is taken down, so that a leak shows under ASan.
 
    {"op":"list"|"call","id":"a","url":"...","tenant":"","headers":{"X":"y"},"tool":"add","arguments":"{}","call_ms":1000,"total_ms":5000,"list_ms":1000,
-   "connect_ms":1000,"ttl_ms":1000,"max":1000,"private":true}; {"op":"cancel","id":"a"}; {"op":"metrics","id":"m"} */
+   "connect_ms":1000,"ttl_ms":1000,"max":1000,"private":true}; {"op":"cancel","id":"a"}; {"op":"metrics","id":"m"}. With "then":64 whoever is told of the list makes so many calls of "tool". */
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
@@ -18,6 +18,7 @@ struct thing {
 	char *id;
 	struct kp_mcp *m;
 	struct kp_mcp_ask *ask;
+	json_t *command;
 };
 
 static struct kp_loop *loop;
@@ -46,8 +47,11 @@ static void end(struct thing *t)
 	kp_list_del(&t->link);
 	kp_mcp_put(t->m);
 	kp_mem_free(t->id);
+	json_decref(t->command);
 	kp_mem_free(t);
 }
+
+static void start(json_t *v);
 
 static void on_list(void *ctx, const struct kp_mcp_tools *tools, const struct kp_err *err)
 {
@@ -66,6 +70,10 @@ static void on_list(void *ctx, const struct kp_mcp_tools *tools, const struct kp
 	say(json_pack("{s:s,s:o,s:s,s:s,s:I}", "id", t->id, "tools", list, "code",
 		err ? kp_code_name(err->code) : "", "message", err ? err->msg : "", "left_out",
 		tools ? (json_int_t)tools->n_left_out : (json_int_t)0));
+	json_object_set_new(t->command, "op", json_string("call"));
+	for (json_int_t i = 0; i < json_integer_value(json_object_get(t->command, "then")); i++) {
+		start(t->command);
+	}
 	end(t);
 }
 
@@ -92,7 +100,7 @@ static int64_t ms(const json_t *v, const char *key)
 	return json_integer_value(json_object_get(v, key)) * KP_NS_PER_MS;
 }
 
-static void start(const json_t *v)
+static void start(json_t *v)
 {
 	struct kp_fetch_header headers[16];
 	struct kp_err err;
@@ -123,6 +131,7 @@ static void start(const json_t *v)
 	struct thing *t = kp_new(struct thing);
 	t->id = kp_str_z(kp_doc_str(v, "id"));
 	t->m = m;
+	t->command = json_incref(v);
 	kp_list_push(&things, &t->link);
 	if (kp_str_eq(kp_doc_str(v, "op"), KP_S("list"))) {
 		t->ask = kp_mcp_list(m, on_list, t);

@@ -315,6 +315,15 @@ def test_too_many_at_once(probe, scripted):
     assert sum(a["code"] == "RESOURCE_EXHAUSTED" for a in answers) == 6
 
 
+def test_as_many_behind_a_list(probe, scripted):
+    """Who is told of a list may call at once: its question is over."""
+    s = scripted(lambda asked, h: h.result(asked, {"tools": []}) if asked.rpc == "tools/list" else h.text(asked, "ok"))
+    id = probe.send("list", s.url, tool="t", arguments="{}", then=65)
+    assert probe.expect(id=id)["tools"] == []
+    codes = [probe.expect(id=id)["code"] for _ in range(65)]
+    assert sorted(codes) == ["OK"] * 64 + ["RESOURCE_EXHAUSTED"]
+
+
 def test_whoever_ends_with_calls_under_way(scripted, probe):
     s = scripted(lambda asked, h: time.sleep(1))
     for _ in range(5):
