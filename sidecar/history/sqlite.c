@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { APPLICATION_ID = 0x4b704873 /* KpHs */, VERSION = 1, BUSY_MS = 5000 };
@@ -19,7 +18,6 @@ struct sqlite {
 	sqlite3 *db;
 	sqlite3_stmt *statements[N_STATEMENTS];
 	uint64_t bytes;
-	char path[512];
 };
 
 #define COLUMNS "r.id, r.previous, r.created, r.body"
@@ -51,10 +49,10 @@ static struct sqlite *of(struct kp_history *h)
 	return KP_CONTAINER(h, struct sqlite, base);
 }
 
+/* Clients are told of it: where the file is, only opening says. */
 static int fail(const struct sqlite *s, const char *what, struct kp_err *err)
 {
-	kp_err_set(
-		err, KP_UNAVAILABLE, "%s history `%s`: %s", what, s->path, sqlite3_errmsg(s->db));
+	kp_err_set(err, KP_UNAVAILABLE, "%s the history: %s", what, sqlite3_errmsg(s->db));
 	err->reason = "history_unavailable";
 	return -1;
 }
@@ -274,7 +272,7 @@ static int number(struct sqlite *s, const char *sql, int64_t *ret, struct kp_err
 	sqlite3_stmt *st = NULL;
 	if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) != SQLITE_OK ||
 		sqlite3_step(st) != SQLITE_ROW) {
-		fail(s, "open", err);
+		fail(s, "read", err);
 		sqlite3_finalize(st);
 		return -1;
 	}
@@ -294,7 +292,7 @@ static int check_whole(struct sqlite *s, struct kp_err *err)
 	}
 	bool is_good = kp_str_eq(said, KP_S("ok"));
 	if (!is_good) {
-		kp_err_set(err, KP_DATA_LOSS, "open history `%s`: it is damaged: %" KP_FMT, s->path,
+		kp_err_set(err, KP_DATA_LOSS, "it is damaged: %" KP_FMT,
 			KP_ARG(said.n ? said : kp_str_c(sqlite3_errmsg(s->db))));
 	}
 	sqlite3_finalize(st);
@@ -313,13 +311,13 @@ static int check_schema(struct sqlite *s, struct kp_err *err)
 		return run(s, schema, err);
 	}
 	if (application != APPLICATION_ID) {
-		return kp_err_set(err, KP_FAILED_PRECONDITION,
-			"open history `%s`: it is a database of another program", s->path);
+		return kp_err_set(
+			err, KP_FAILED_PRECONDITION, "it is a database of another program");
 	}
 	if (version != VERSION) {
 		return kp_err_set(err, KP_FAILED_PRECONDITION,
-			"open history `%s`: its schema has number %lld, this version of Kelpie knows %d",
-			s->path, (long long)version, VERSION);
+			"its schema has number %lld, this version of Kelpie knows %d",
+			(long long)version, VERSION);
 	}
 	return check_whole(s, err);
 }
@@ -337,7 +335,7 @@ static int prepare(struct sqlite *s, struct kp_err *err)
 	for (size_t i = 0; i < N_STATEMENTS; i++) {
 		if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
 			    &s->statements[i], NULL) != SQLITE_OK) {
-			return fail(s, "open", err);
+			return fail(s, "read", err);
 		}
 	}
 	return 0;
@@ -351,26 +349,19 @@ int kp_history_sqlite(const char *path, const struct kp_history_limits *limits,
 	struct sqlite *s = kp_new(struct sqlite);
 	s->base.ops = &ops;
 	s->limits = *limits;
-	int n = snprintf(s->path, sizeof(s->path), "%s", path);
-	if (n < 0 || (size_t)n >= sizeof(s->path)) {
-		kp_mem_free(s);
-		return kp_err_set(err, KP_INVALID_ARGUMENT, "`--history`: the path is too long");
-	}
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* SQLite's own would be 0644 */
 	if (fd >= 0) {
 		close(fd);
 	}
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK) {
-		fail(s, "open", err);
-		sqlite_close(&s->base);
-		return -1;
+	int rc = sqlite3_open_v2(path, &s->db, flags, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_busy_timeout(s->db, BUSY_MS);
+		sqlite3_extended_result_codes(s->db, 0);
 	}
-	sqlite3_busy_timeout(s->db, BUSY_MS);
-	sqlite3_extended_result_codes(s->db, 0);
-	if (prepare(s, err)) {
+	if (rc == SQLITE_OK ? prepare(s, err) : fail(s, "read", err)) {
 		sqlite_close(&s->base);
-		return -1;
+		return kp_err_wrap(err, "open history `%s`", path);
 	}
 	*ret = &s->base;
 	return 0;

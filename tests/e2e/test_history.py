@@ -4,6 +4,7 @@ lost: nothing that it acknowledged."""
 import contextlib
 import functools
 import random
+import subprocess
 
 import openai
 import pytest
@@ -178,6 +179,30 @@ def test_a_gateway_that_keeps_nothing_says_so(start, qwen3, qwen3_path, token_fi
     status, answer = call(s.gateway, PATH, s.ask(previous_response_id=first.id))
     assert status == 400 and answer["error"]["param"] == "previous_response_id"
     assert call(s.gateway, f"{PATH}/{first.id}")[0] == 404
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_rs15_a_store_that_fails_while_it_runs(start, qwen3, qwen3_path, token_file, tmp_path, stream):
+    """Its file may not grow any more, then it may again. What was not kept is not told to be; what was kept stays."""
+    s = Script(start, qwen3, qwen3_path, token_file, HELLO, gateway_options=("--history", f"sqlite:{tmp_path}/history"))
+    first = s.whole(**NO_THINKING)
+    subprocess.run(["prlimit", "--pid", str(s.gateway.pid), "--fsize=1:"], check=True)
+    if stream:
+        last = s.events(**NO_THINKING)[-1]
+        assert last["type"] == "response.failed"
+        error, key = last["response"]["error"], last["response"]["id"]
+        assert error["code"] == "server_error"
+    else:
+        status, answer = call(s.gateway, PATH, s.ask(**NO_THINKING))
+        error, key = answer["error"], "resp_nobody"
+        assert status == 503 and error["code"] == "history_unavailable"
+    assert error["message"].startswith("write the history: ") and str(tmp_path) not in error["message"]
+    assert call(s.gateway, f"{PATH}/{key}")[0] == 404
+    assert s.client.responses.retrieve(first.id).id == first.id
+    assert s.whole(store=False, **NO_THINKING).status == "completed"
+    subprocess.run(["prlimit", "--pid", str(s.gateway.pid), "--fsize=unlimited:"], check=True)
+    again = s.whole(previous_response_id=first.id, **NO_THINKING)
+    assert s.client.responses.retrieve(again.id).id == again.id
 
 
 class Turns(Talker):

@@ -152,8 +152,8 @@ static void refused(const char *path, const char *says)
 	struct kp_history *h = NULL;
 	struct kp_err err;
 	assert_int_equal(kp_history_sqlite(path, &small, &h, &err), -1);
-	if (!strstr(err.msg, says)) {
-		fail_msg("`%s` does not say `%s`", err.msg, says);
+	if (!strstr(err.msg, says) || !strstr(err.msg, path)) {
+		fail_msg("`%s` does not say `%s` of `%s`", err.msg, says, path);
 	}
 }
 
