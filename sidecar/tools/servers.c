@@ -279,9 +279,10 @@ int kp_tool_server_know(struct kp_tool_server *s, const struct kp_tool_catalog *
 		return kp_err_param(
 			err, param, "`%s`: the headers of a ToolServer are its own", param);
 	}
-	if (e->why_not) {
-		kp_err_set(err, KP_UNAVAILABLE, "ToolServer `%" KP_FMT "` cannot be used: %s",
-			KP_ARG(e->name), e->why_not);
+	if (e->why_not) { /* which names files: for the log and /readyz, not for clients */
+		kp_err_set(err, KP_UNAVAILABLE,
+			"ToolServer `%" KP_FMT "` cannot be used: a Secret of its headers is not there",
+			KP_ARG(e->name));
 		err->reason = "tool_server_failed";
 		return -1;
 	}

@@ -337,6 +337,16 @@ def test_a_tool_server_that_the_gateway_knows(rig, server, tmp_path):
     assert answer.status == 400 and "its own" in answer.error["message"]
 
 
+def test_a_tool_server_whose_secret_is_not_there(rig, server, tmp_path):
+    secret = {"name": "Authorization", "secretKeyRef": {"name": "weather", "key": "token"}}
+    r = rig("Never.", options=("--tool-secrets", tmp_path), more=[tool_server(server, headers=[secret])])
+    before = len(server.asked())
+    answer = ask(r.gateway.port, PATH, r.ask(tools=[{"type": "mcp", "server_label": "s"}]))
+    assert (answer.status, answer.error["code"]) == (503, "tool_server_failed")
+    assert "`default/weather`" in answer.error["message"] and str(tmp_path) not in answer.body.decode()
+    assert str(tmp_path) in r.gateway.text() and len(server.asked()) == before
+
+
 def test_a_tool_server_has_the_first_word(rig, server):
     spec = {"allowedTools": ["get_weather", "ping"], "approval": {"policy": "Never", "except": ["ping"]}}
     r = rig(calls(WEATHER, PING), "Done.", more=[tool_server(server, **spec)])
