@@ -84,7 +84,10 @@ struct kp_response {
 	size_t n_entries;
 	size_t first_input, n_input; /* which of them the request has */
 	uint32_t n_entered;          /* items that are among them */
-	struct kp_buf document;      /* what is kept of this one */
+	const struct kp_jv **
+		allowed; /* mcp_approval_requests among them that somebody allowed, and no call tells of */
+	size_t n_allowed;
+	struct kp_buf document; /* what is kept of this one */
 	kp_str *item_ids;
 	size_t n_item_ids;
 };

@@ -86,10 +86,10 @@ static int gather(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp
 {
 	struct kp_response *r = kp_response_of(&f->turn);
 	(void)scratch;
-	if (kp_response_gather(r, err)) {
+	if (kp_response_gather(r, err) || kp_responses_note_allowed(r, err)) {
 		return -1;
 	}
-	return kp_responses_allow(r)
+	return r->n_allowed
 		       ? kp_responses_messages(&r->ask, r->entries, r->n_entries, &f->turn, err)
 		       : 0;
 }

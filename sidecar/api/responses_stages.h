@@ -9,7 +9,8 @@
 enum kp_step kp_responses_stage_list(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_responses_stage_own(struct kp_flow *f, struct kp_err *err);
 enum kp_step kp_responses_stage_allowed(struct kp_flow *f, struct kp_err *err);
-bool kp_responses_allow(const struct kp_response *r); /* does an item allow a call? */
+/* r->allowed, of the entries: the calls that stage_allowed makes. Any thread. */
+int kp_responses_note_allowed(struct kp_response *r, struct kp_err *err) KP_MUST_USE;
 /* As kp_stage_fit; a response that called something ends where there is no room for more. */
 enum kp_step kp_responses_stage_fit(struct kp_flow *f, struct kp_err *err);
 /* Behind each: its calls; another generation. */

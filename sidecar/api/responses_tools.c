@@ -4,6 +4,7 @@
    on the request's loop. */
 #include "sidecar/api/responses.h"
 
+#include "base/map.h"
 #include "json/write.h"
 #include "sidecar/api/responses_stages.h"
 
@@ -372,67 +373,71 @@ static enum kp_step run_calls(struct kp_flow *f, struct kp_err *err)
 
 /* --- what somebody allowed ----------------------------------------------------------------------- */
 
-static const struct kp_jv *find_request(const struct kp_response *r, kp_str id)
+struct question {
+	const struct kp_jv *request, *answer; /* answer: the last one, what is said later counts */
+	bool is_done;                         /* a call tells of it */
+};
+
+static int note(
+	struct kp_map *questions, struct kp_arena *a, const struct kp_jv *item, struct kp_err *err)
 {
+	kp_str type = kp_jv_str(item, KP_S("type"));
+	bool is_request = kp_str_eq(type, KP_S("mcp_approval_request")),
+	     is_answer = kp_str_eq(type, KP_S("mcp_approval_response")),
+	     is_call = kp_str_eq(type, KP_S("mcp_call"));
+	kp_str id = is_request             ? kp_jv_str(item, KP_S("id"))
+		    : is_answer || is_call ? kp_jv_str(item, KP_S("approval_request_id"))
+					   : KP_STR_NULL;
+	struct question *q = id.p ? kp_map_get(questions, id) : NULL;
+	if (!id.p) {
+		return 0;
+	}
+	if (!q) {
+		if (!(q = kp_arena_calloc(a, 1, sizeof(*q)))) {
+			return kp_arena_full(err, "input");
+		}
+		kp_map_set(questions, id, q);
+	}
+	q->request = is_request && !q->request ? item : q->request;
+	q->answer = is_answer ? item : q->answer;
+	q->is_done |= is_call;
+	return 0;
+}
+
+static int note_all(struct kp_response *r, struct kp_map *questions, struct kp_err *err)
+{
+	struct kp_arena *a = r->turn->arena;
+	struct kp_map_entry *e;
 	for (size_t i = 0; i < r->n_entries; i++) {
-		const struct kp_jv *item = r->entries[i].item;
-		if (kp_str_eq(kp_jv_str(item, KP_S("type")), KP_S("mcp_approval_request")) &&
-			kp_str_eq(kp_jv_str(item, KP_S("id")), id)) {
-			return item;
+		if (note(questions, a, r->entries[i].item, err)) {
+			return -1;
 		}
 	}
-	return NULL;
+	if (!(r->allowed = kp_arena_calloc(a, questions->n + 1, sizeof(*r->allowed)))) {
+		return kp_arena_full(err, "input");
+	}
+	for (size_t i = 0; (e = kp_map_next(questions, &i)) != NULL;) {
+		const struct question *q = e->value;
+		/* That there is no request is found when messages are made. */
+		if (q->request && !q->is_done &&
+			kp_jv_is(kp_jv_get(q->answer, KP_S("approve")), KP_JSON_TRUE)) {
+			r->allowed[r->n_allowed++] = q->request;
+		}
+	}
+	return 0;
 }
 
-static bool is_done(const struct kp_response *r, kp_str id)
+int kp_responses_note_allowed(struct kp_response *r, struct kp_err *err)
 {
-	for (size_t i = 0; i < r->n_entries; i++) {
-		const struct kp_jv *item = r->entries[i].item;
-		if (kp_str_eq(kp_jv_str(item, KP_S("type")), KP_S("mcp_call")) &&
-			kp_str_eq(kp_jv_str(item, KP_S("approval_request_id")), id)) {
-			return true;
-		}
-	}
-	for (uint32_t i = 0; i < r->n_items; i++) {
-		if (r->items[i]->approval_id.p && kp_str_eq(r->items[i]->approval_id, id)) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* An answer that allows a call. */
-static bool is_yes(const struct kp_jv *item)
-{
-	return kp_str_eq(kp_jv_str(item, KP_S("type")), KP_S("mcp_approval_response")) &&
-	       kp_jv_is(kp_jv_get(item, KP_S("approve")), KP_JSON_TRUE);
-}
-
-bool kp_responses_allow(const struct kp_response *r)
-{
-	for (size_t i = 0; i < r->n_entries; i++) {
-		if (is_yes(r->entries[i].item)) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Is the item at `from` the last answer to its question? What is said later counts. */
-static bool is_last_word(const struct kp_response *r, size_t from, kp_str id)
-{
-	for (size_t i = from + 1; i < r->n_entries; i++) {
-		const struct kp_jv *item = r->entries[i].item;
-		if (kp_str_eq(kp_jv_str(item, KP_S("type")), KP_S("mcp_approval_response")) &&
-			kp_str_eq(kp_jv_str(item, KP_S("approval_request_id")), id)) {
-			return false;
-		}
-	}
-	return true;
+	struct kp_map questions;
+	kp_map_init(&questions);
+	int rc = note_all(r, &questions, err);
+	kp_map_fini(&questions, NULL);
+	return rc;
 }
 
 /* The call that was asked about, as an item of this response. */
-static void allow(struct kp_flow *f, const struct kp_jv *request, kp_str id)
+static void allow(struct kp_flow *f, const struct kp_jv *request)
 {
 	struct kp_response *r = kp_response_of(&f->turn);
 	struct kp_item *it = kp_item_open(r, KP_ITEM_MCP_CALL, kp_jv_str(request, KP_S("name")),
@@ -440,7 +445,7 @@ static void allow(struct kp_flow *f, const struct kp_jv *request, kp_str id)
 	if (!it) {
 		return;
 	}
-	it->approval_id = id;
+	it->approval_id = kp_jv_str(request, KP_S("id"));
 	kp_item_announce(r, it, out_of(f));
 	kp_item_grow(r, it, kp_jv_str(request, KP_S("arguments")), out_of(f));
 	kp_item_close(r, it, KP_ITEM_COMPLETED, out_of(f));
@@ -450,25 +455,17 @@ static void allow(struct kp_flow *f, const struct kp_jv *request, kp_str id)
 enum kp_step kp_responses_stage_allowed(struct kp_flow *f, struct kp_err *err)
 {
 	struct kp_response *r = kp_response_of(&f->turn);
-	bool found = false;
-	for (size_t i = 0; i < r->n_entries; i++) {
-		const struct kp_jv *item = r->entries[i].item;
-		kp_str id = kp_jv_str(item, KP_S("approval_request_id"));
-		if (!is_yes(item) || !is_last_word(r, i, id)) {
-			continue;
-		}
-		const struct kp_jv *request = find_request(r, id);
-		if (!request || is_done(r, id)) {
-			continue; /* that there is none is found when messages are made */
-		}
-		if (!f->encoder_state && kp_flow_open(f, 1, err)) {
-			return KP_STEP_FAIL;
-		}
-		begin(f);
-		allow(f, request, id);
-		found = true;
+	if (!r->n_allowed) {
+		return KP_STEP_NEXT;
 	}
-	return found ? run_calls(f, err) : KP_STEP_NEXT;
+	if (!f->encoder_state && kp_flow_open(f, 1, err)) {
+		return KP_STEP_FAIL;
+	}
+	begin(f);
+	for (size_t i = 0; i < r->n_allowed; i++) {
+		allow(f, r->allowed[i]);
+	}
+	return run_calls(f, err);
 }
 
 enum kp_step kp_responses_stage_fit(struct kp_flow *f, struct kp_err *err)

@@ -281,7 +281,8 @@ int kp_tool_server_know(struct kp_tool_server *s, const struct kp_tool_catalog *
 	}
 	if (e->why_not) { /* which names files: for the log and /readyz, not for clients */
 		kp_err_set(err, KP_UNAVAILABLE,
-			"ToolServer `%" KP_FMT "` cannot be used: a Secret of its headers is not there",
+			"ToolServer `%" KP_FMT
+			"` cannot be used: a Secret of its headers is not there",
 			KP_ARG(e->name));
 		err->reason = "tool_server_failed";
 		return -1;

@@ -55,6 +55,40 @@ def test_the_last_word_counts(asked, server):  # noqa: F811
     assert kinds(r.whole(approval="always", input=[no, yes], previous_response_id=first.id).output) == ["mcp_call", "message"]
 
 
+def cpu_by_thread(gateway):
+    return {t.name: int((t / "schedstat").read_text().split()[0]) for t in pathlib.Path(f"/proc/{gateway.pid}/task").iterdir()}
+
+
+def spent(gateway, do):
+    """What each thread has spent, in ns."""
+    before = cpu_by_thread(gateway)
+    do()
+    return {name: n - before[name] for name, n in cpu_by_thread(gateway).items() if name in before}
+
+
+def loop_of(gateway):
+    """The thread that answers /livez; the gateway has one loop."""
+    of_loop = spent(gateway, lambda: [ask(gateway.port, "/livez") for _ in range(100)])
+    return max(of_loop, key=of_loop.get)
+
+
+def test_many_answers_do_not_hold_the_loop(rig, server):  # noqa: F811
+    """As many items as a conversation may have: questions, answers that allow a call, and the calls. The loop has as much to do with them as with as many denials."""
+    r, n = rig("Hello.", options=("--loops", "1")), 5400
+    name = {"server_label": "s", "name": "ping", "arguments": "{}"}
+    before, loop = len(server.said()), loop_of(r.gateway)
+
+    def question(approve):
+        items = [{"type": "mcp_approval_request", "id": f"mcpr_{i}", **name} for i in range(n)]
+        items += [{"type": "mcp_approval_response", "approval_request_id": f"mcpr_{i}", "approve": approve} for i in range(n)]
+        items += [{"type": "mcp_call", "id": f"mcp_{i}", "approval_request_id": f"mcpr_{i}", "output": "pong", **name} for i in range(n)]
+        assert ask(r.gateway.port, PATH, r.ask(input=items)).status == 200
+
+    question(True)
+    denied, allowed = spent(r.gateway, lambda: question(False))[loop], spent(r.gateway, lambda: question(True))[loop]
+    assert allowed < 4 * denied and len(server.said()) == before
+
+
 @pytest.mark.parametrize(
     ("place", "more"),
     [
@@ -173,24 +207,15 @@ def test_clients_that_leave_while_a_worker_reads_their_tools(many):
 
 
 def test_a_long_list_does_not_hold_the_loop(many):
-    """1.3 MB of tools are read, rendered and tokenized by a worker. The loop is the thread that answers /livez."""
+    """1.3 MB of tools are read, rendered and tokenized by a worker."""
     gateway, body = many
     same = body()
-
-    def cpu():
-        return {t.name: int((t / "schedstat").read_text().split()[0]) for t in pathlib.Path(f"/proc/{gateway.pid}/task").iterdir()}
-
-    def spent(do):
-        before = cpu()
-        do()
-        return {name: n - before[name] for name, n in cpu().items() if name in before}
 
     def questions():
         for i in range(3):  # nothing of an earlier prompt is of use
             assert ask(gateway.port, PATH, {**same, "cache_salt": str(i)}).status == 200
 
     assert ask(gateway.port, PATH, same).status == 200
-    of_loop = spent(lambda: [ask(gateway.port, "/livez") for _ in range(100)])
-    loop = max(of_loop, key=of_loop.get)
-    of_all = spent(questions)
+    loop = loop_of(gateway)
+    of_all = spent(gateway, questions)
     assert of_all[loop] < sum(of_all.values()) / 2
