@@ -72,7 +72,10 @@ struct kp_response {
 	size_t n_servers;
 	struct kp_response_call *calls; /* of this round */
 	size_t n_calls;
-	uint32_t n_called;       /* of the whole response */
+	uint32_t n_called; /* of the whole response */
+	const kp_str
+		*permitted; /* tool_choice allowed_tools: names that the model knows; NULL: all */
+	size_t n_permitted;
 	uint32_t asks;           /* answers that are waited for */
 	uint32_t counted_tokens; /* of earlier rounds, taken off max_tokens */
 	/* What was kept of earlier responses. */

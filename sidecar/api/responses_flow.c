@@ -103,12 +103,16 @@ static int make_messages(struct kp_flow *f, struct kp_token_scratch *scratch, st
 {
 	struct kp_response *r = kp_response_of(&f->turn);
 	(void)scratch;
-	return kp_response_enter(r, err) ||
-			       kp_responses_messages(
-				       &r->ask, r->entries, r->n_entries, &f->turn, err) ||
-			       kp_responses_tools(&r->ask, r->own, r->n_own, &f->turn, err)
-		       ? -1
-		       : kp_params_check_form(&f->turn, err);
+	if (kp_response_enter(r, err) ||
+		kp_responses_messages(&r->ask, r->entries, r->n_entries, &f->turn, err) ||
+		kp_responses_tools(&r->ask, r->own, r->n_own, &f->turn, err)) {
+		return -1;
+	}
+	if (kp_str_eq(kp_jv_str(&r->ask.tool_choice, KP_S("type")), KP_S("allowed_tools"))) {
+		r->permitted = f->turn.chat.allowed;
+		r->n_permitted = f->turn.chat.n_allowed;
+	}
+	return kp_params_check_form(&f->turn, err);
 }
 
 static enum kp_step stage_messages(struct kp_flow *f, struct kp_err *err)

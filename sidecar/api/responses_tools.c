@@ -309,15 +309,26 @@ static void on_called(void *ctx, const struct kp_mcp_result *result)
 	answered(f);
 }
 
-/* May be shown by nobody any more: a conversation goes on with other tools. */
-static bool is_offered(const struct kp_response *r, const struct kp_item *it)
+/* NULL: it is shown by nobody any more, a conversation goes on with other tools. */
+static const struct kp_responses_tool *offered(
+	const struct kp_response *r, const struct kp_item *it)
 {
 	for (size_t i = 0; i < r->n_own; i++) {
 		if (kp_str_eq(r->own[i].label, it->label) && kp_str_eq(r->own[i].name, it->name)) {
+			return &r->own[i];
+		}
+	}
+	return NULL;
+}
+
+static bool is_permitted(const struct kp_response *r, kp_str exposed)
+{
+	for (size_t i = 0; i < r->n_permitted; i++) {
+		if (kp_str_eq(r->permitted[i], exposed)) {
 			return true;
 		}
 	}
-	return false;
+	return !r->permitted;
 }
 
 /* Asks for the call, or answers it here. */
@@ -328,14 +339,19 @@ static void begin_call(struct kp_flow *f, struct kp_response_call *c)
 				? KP_MIN(r->ask.max_tool_calls, (uint32_t)MAX_TOOL_CALLS)
 				: (uint32_t)MAX_TOOL_CALLS;
 	struct kp_tool_server *s = server_of(r, c->item);
+	const struct kp_responses_tool *tool = offered(r, c->item);
 	if (r->n_called >= most) {
 		r->incomplete = "max_tool_calls";
 		fail_call(f, c->item, KP_S("The call was not made: too many calls."));
 		return;
 	}
 	r->n_called++;
-	if (!s || !s->session || !is_offered(r, c->item)) {
+	if (!s || !s->session || !tool) {
 		fail_call(f, c->item, KP_S("There is no such tool any more."));
+		return;
+	}
+	if (!is_permitted(r, tool->exposed)) {
+		fail_call(f, c->item, KP_S("The call was not made: the tool is not allowed."));
 		return;
 	}
 	const struct kp_mcp_call call = { .tool = c->item->name,
@@ -514,6 +530,14 @@ static bool goes_on(const struct kp_response *r)
 	return has_calls && !r->incomplete;
 }
 
+/* A choice that is the first generation's; `none`, and which tools may be called at all, are for every one. */
+static bool must_be_made(const struct kp_jv *choice)
+{
+	return choice->type == KP_JSON_STRING
+		       ? !kp_str_eq(choice->s, KP_S("none"))
+		       : !kp_str_eq(kp_jv_str(choice, KP_S("mode")), KP_S("auto"));
+}
+
 enum kp_step kp_responses_stage_round(struct kp_flow *f, struct kp_err *err)
 {
 	struct kp_response *r = kp_response_of(&f->turn);
@@ -533,9 +557,8 @@ enum kp_step kp_responses_stage_round(struct kp_flow *f, struct kp_err *err)
 	}
 	r->round++;
 	r->has_usage = false;
-	if (!kp_jv_is(&r->ask.tool_choice, KP_JSON_STRING) ||
-		!kp_str_eq(r->ask.tool_choice.s, KP_S("none"))) {
-		r->ask.tool_choice = (struct kp_jv){ .type = KP_JSON_NONE }; /* it was made */
+	if (must_be_made(&r->ask.tool_choice)) {
+		r->ask.tool_choice = (struct kp_jv){ .type = KP_JSON_NONE }; /* it was */
 	}
 	kp_flow_round(f, "messages");
 	return KP_STEP_NEXT;

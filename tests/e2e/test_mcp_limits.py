@@ -12,7 +12,7 @@ import time
 import pytest
 from programs import Gateway, Sim, engine, manifest
 from responses import PATH
-from test_mcp_loop import WEATHER, calls, kinds, rig, server  # noqa: F401
+from test_mcp_loop import PING, WEATHER, calls, kinds, rig, server  # noqa: F401
 from wire import CHAT, Connection
 from wire import call as ask
 
@@ -53,6 +53,16 @@ def test_the_last_word_counts(asked, server):  # noqa: F811
     assert kinds(response.output) == ["message"] and len(server.said()) == before
     assert "The user did not allow the call." in r.prompts(response)[0]
     assert kinds(r.whole(approval="always", input=[no, yes], previous_response_id=first.id).output) == ["mcp_call", "message"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_only_allowed_tools_are_called_in_every_generation(rig, server, mode):  # noqa: F811
+    r = rig(calls(WEATHER), calls(PING), "Done.")
+    before = len(server.said("ping"))
+    only = [{"type": "mcp", "server_label": "s", "name": "get_weather"}]
+    _, first, second, last = r.whole(tool_choice={"type": "allowed_tools", "mode": mode, "tools": only}).output
+    assert first.output == "rain in Zug" and last.content[0].text == "Done."
+    assert second.status == "failed" and "not allowed" in str(second.error) and len(server.said("ping")) == before
 
 
 def cpu_by_thread(gateway):
