@@ -15,7 +15,6 @@ import golang  # noqa: E402
 import template_corpus as corpus  # noqa: E402
 import test_parse_round_trip as trips  # noqa: E402
 import xgrammar_live  # noqa: E402
-from test_parse_round_trip import ours, renderer  # noqa: E402, F401
 
 DEFS = {"unit": {"enum": ["c", "f"]}}
 TOOLS = [
@@ -268,7 +267,7 @@ def own_calls(rng, n):
 
 
 @pytest.mark.parametrize("name", sorted(n for n, (t, _) in trips.PARSERS.items() if t and t not in NO_FORM))
-def test_calls_as_the_models_template_writes_them(constrain, ours, renderer, name):  # noqa: F811
+def test_calls_as_the_models_template_writes_them(constrain, ours, renderer, name):
     if name not in corpus.everything():
         pytest.skip("no such template here")
     tools, thinking = trips.PARSERS[name]

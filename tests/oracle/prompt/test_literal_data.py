@@ -12,7 +12,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "template")]
 import golang  # noqa: E402
 import template_corpus as corpus  # noqa: E402
-import template_reference as reference  # noqa: E402
 from test_parse_round_trip import SPECIAL, TOOLS  # noqa: E402
 
 CLIENT = 1
@@ -23,13 +22,6 @@ def markers():
     lines = subprocess.run([golang.helper("prompt", "cases"), "markers"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     assert len(lines) > 100
     return [json.loads(line) for line in lines]
-
-
-@pytest.fixture(scope="module")
-def renderer():
-    r = reference.Renderer()
-    yield r
-    assert r.close() == 0
 
 
 def conversations(text):

@@ -10,24 +10,9 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "template")]
-from test_native import Code  # noqa: E402
-from test_parse_round_trip import TOOLS, Ours, arguments, text  # noqa: E402
+from test_parse_round_trip import TOOLS, arguments, text  # noqa: E402
 
 BUILT_IN = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}} for name in ("python", "browser.search", "browser.open")]
-
-
-@pytest.fixture(scope="module")
-def theirs():
-    c = Code()
-    yield c
-    assert c.close() == 0
-
-
-@pytest.fixture(scope="module")
-def ours():
-    o = Ours()
-    yield o
-    assert o.close() == 0
 
 
 def message(content, channel, recipient=None, kind=None):
@@ -76,10 +61,10 @@ def read(ours, written, tools):
 
 
 @pytest.mark.parametrize("tools, offered", [(TOOLS, ()), (TOOLS + BUILT_IN, ("python", "browser.search", "browser.open"))], ids=["functions", "built-in tools"])
-def test_what_harmony_renders(ours, theirs, tools, offered):
+def test_what_harmony_renders(ours, code, tools, offered):
     for seed in range(200):
         messages = answer(random.Random(seed))
-        said = theirs.say({"harmony_write": messages})
+        said = code.say({"harmony_write": messages})
         assert said.get("read") == messages, (seed, said)  # harmony's own parser, on the ids
         assert read(ours, said["text"], tools) == meaning(messages, offered), (seed, said["text"])
 
@@ -105,8 +90,8 @@ QUIRKS = {WRITTEN[4]: ([["now", {}]], "Hm.", ""), WRITTEN[7]: ([], "", "{}")}
 
 
 @pytest.mark.parametrize("written", WRITTEN)
-def test_what_harmony_reads(ours, theirs, written):
-    said = theirs.say({"harmony_read": written})["read"]
+def test_what_harmony_reads(ours, code, written):
+    said = code.say({"harmony_read": written})["read"]
     got = read(ours, written, TOOLS)
     if written in QUIRKS:
         assert any("<|" in (m["recipient"] or "") for m in said) and got == QUIRKS[written]

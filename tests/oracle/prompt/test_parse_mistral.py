@@ -9,24 +9,9 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "template")]
-from test_native import Code  # noqa: E402
-from test_parse_round_trip import TOOLS, Ours, calls, text  # noqa: E402
+from test_parse_round_trip import TOOLS, calls, text  # noqa: E402
 
 THINKS = ("v13", "v15")
-
-
-@pytest.fixture(scope="module")
-def theirs():
-    c = Code()
-    yield c
-    assert c.close() == 0
-
-
-@pytest.fixture(scope="module")
-def ours():
-    o = Ours()
-    yield o
-    assert o.close() == 0
 
 
 def answer(version, rng):
@@ -40,10 +25,10 @@ def answer(version, rng):
     return (parts, made) if parts or made else ([[False, "Hi."]], made)
 
 
-def check(ours, theirs, version, seeds):
+def check(ours, code, version, seeds):
     for seed in seeds:
         parts, made = answer(version, random.Random(seed))
-        said = theirs.say({"mistral_write": version, "parts": parts, "calls": made})
+        said = code.say({"mistral_write": version, "parts": parts, "calls": made})
         assert [[n, a] for n, a, _ in said["calls"]] == [list(c) for c in made], (seed, said)
         got = ours.ask(parser="mistral", reasoning_parser="mistral" if version in THINKS else "none", text=said["text"], tools=TOOLS)
         assert [[c["function"]["name"], json.loads(c["function"]["arguments"])] for c in got["tool_calls"]] == [[n, a] for n, a, _ in said["calls"]], (seed, said, got)
@@ -57,11 +42,11 @@ VERSIONS = ("v2", "v3", "v3 tekken", "v7", "v11", "v13", "v15")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_mistral_common_renders(ours, theirs, version):
-    check(ours, theirs, version, range(150))
+def test_what_mistral_common_renders(ours, code, version):
+    check(ours, code, version, range(150))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_mistral_common_renders_long(ours, theirs, version):
-    check(ours, theirs, version, range(20_000))
+def test_what_mistral_common_renders_long(ours, code, version):
+    check(ours, code, version, range(20_000))

@@ -6,16 +6,15 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 import sys
 
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "template")]
-import golang  # noqa: E402
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "template")]
 import template_corpus as corpus  # noqa: E402
 import template_reference as reference  # noqa: E402
+from parse_ours import Ours  # noqa: E402
 
 SPECIAL = {"bos_token": "<BOS>", "eos_token": "<EOS>", "pad_token": "<PAD>", "unk_token": "<UNK>"}
 TOOLS = [
@@ -112,34 +111,6 @@ LOST = {
     "deepseek-ai-DeepSeek-R1-Distill-Llama-8B": "some",  # a third call stands behind the end of the turn
     "openai-gpt-oss-120b": "some",  # text beside a call becomes a thought
 }
-
-
-class Ours:
-    def __init__(self):
-        self.process = subprocess.Popen([golang.helper("prompt", "parse")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def ask(self, **request):
-        self.process.stdin.write(json.dumps(request).encode() + b"\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        return self.process.wait()
-
-
-@pytest.fixture(scope="module")
-def ours():
-    o = Ours()
-    yield o
-    assert o.close() == 0
-
-
-@pytest.fixture(scope="module")
-def renderer():
-    r = reference.Renderer()
-    yield r
-    assert r.close() == 0
 
 
 def text(rng):

@@ -13,7 +13,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import golang  # noqa: E402
 import pypi  # noqa: E402
 from test_parse_cases_vllm import calls, same  # noqa: E402
-from test_parse_round_trip import TOOLS, Ours  # noqa: E402
+from test_parse_round_trip import TOOLS  # noqa: E402
 from test_parse_vllm import ALL, CASES, TAGS, A, invoke, keyed, objects, tags  # noqa: E402
 from test_parser_names import SGLANG, SGLANG_THOUGHTS, WITHOUT, pairs  # noqa: E402
 
@@ -54,13 +54,6 @@ def theirs():
     t = Theirs()
     yield t
     t.close()
-
-
-@pytest.fixture(scope="module")
-def ours():
-    o = Ours()
-    yield o
-    assert o.close() == 0
 
 
 def test_names_are_sglangs(theirs):

@@ -17,8 +17,7 @@ from transformers.utils.chat_parsing import parse_response
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "template")]
 import pypi  # noqa: E402
-import template_reference as reference  # noqa: E402
-from test_parse_round_trip import ENDS, TOOLS, Ours, calls, text, written_to_its_end  # noqa: E402
+from test_parse_round_trip import ENDS, TOOLS, calls, text, written_to_its_end  # noqa: E402
 
 NAME, VERSION, SHA256 = "trl", "1.16.0", "c4726e139dd40e1a41661511c639c8a68416782b2e3e8c0befebd77bb7ba0396"
 
@@ -60,20 +59,6 @@ def response_templates():
         with contextlib.suppress(ValueError):
             made[name, "trl"] = module.add_response_schema(tokenizer).response_template
     return made
-
-
-@pytest.fixture(scope="module")
-def ours():
-    o = Ours()
-    yield o
-    assert o.close() == 0
-
-
-@pytest.fixture(scope="module")
-def renderer():
-    r = reference.Renderer()
-    yield r
-    assert r.close() == 0
 
 
 def theirs(template, prefix, answer):
@@ -158,11 +143,9 @@ def check(ours, renderer, name, whose, seeds):
     return n
 
 
-def test_the_choice():
-    o = Ours()
-    found = {name: o.ask(choose=source) for name, source in trl()[1].items()}
+def test_the_choice(ours):
+    found = {name: ours.ask(choose=source) for name, source in trl()[1].items()}
     assert {name: (f["tools"], f["thinking"]) for name, f in found.items()} == CHOSEN
-    assert o.close() == 0
 
 
 ALL = sorted((name, "trl") for name, (tools, _) in CHOSEN.items() if tools and name not in ("deepseekv3", "diffusion_gemma", "lfm2", "muse_glimmer")) + sorted(

@@ -10,7 +10,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
-from test_parse_round_trip import TOOLS, Ours  # noqa: E402
+from test_parse_round_trip import TOOLS  # noqa: E402
 
 pytestmark = pytest.mark.heavy
 A, B = {"city": 'Zü "x"', "days": 3, "exact": True}, {"city": "a < b, c", "more": [1, {"k": None}]}
@@ -101,13 +101,6 @@ def vllm():
 
         yield ask
         p.stdin.close()
-
-
-@pytest.fixture(scope="module")
-def ours():
-    o = Ours()
-    yield o
-    assert o.close() == 0
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -1,13 +1,7 @@
 """The names of parsers that vLLM 0.32 and SGLang 0.5.23 have, beside ours: who moves from them writes the same name. In hack/check-vllm the lists are compared with
 the programs' own."""
 
-import pathlib
-import sys
-
 import pytest
-
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
-from test_parse_round_trip import Ours  # noqa: E402
 
 # theirs: ours; the same name where nothing is given
 VLLM = """apertus cohere_command3:cohere cohere_command4:cohere deepseek_v3 deepseek_v31 deepseek_v32 deepseek_v4 deepseek_v41:deepseek_v4 dots ernie45 functiongemma gemma4
@@ -40,13 +34,6 @@ WHOLE = {"openai_gptoss": "harmony", "gpt-oss": "harmony", "inkling": "inkling"}
 
 def pairs(names):
     return [(theirs, ours or theirs) for theirs, _, ours in (n.partition(":") for n in names.split())]
-
-
-@pytest.fixture(scope="module")
-def ours():
-    o = Ours()
-    yield o
-    assert o.close() == 0
 
 
 def chosen(ours, **names):
