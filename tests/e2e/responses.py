@@ -6,7 +6,7 @@ import threading
 import openai
 from programs import Gateway
 from scripts import QUESTION, Scripted
-from wire import Broken, Connection
+from wire import Broken, Connection, named_events, stream_named
 from wire import call as ask
 
 PATH = "/v1/responses"
@@ -52,23 +52,12 @@ class Script(Scripted):
 
 def events(gateway, body, headers=()):
     """The events as they stand on the wire. Their grammar is checked."""
-    with Connection(gateway.port) as c:
-        c.request(PATH, {**body, "stream": True}, headers=headers)
-        status, answered = c.head()
-        text = b"".join(c.pieces(answered)).decode()
-    assert status == 200 and answered["content-type"] == "text/event-stream", text
-    return read_events(text)
+    return read_events(stream_named(gateway.port, PATH, body, headers))
 
 
 def read_events(text):
-    found = []
-    assert text.endswith("\n\n") and "[DONE]" not in text
-    for block in text.removesuffix("\n\n").split("\n\n"):
-        event, data = block.split("\n")
-        assert event.startswith("event: ") and data.startswith("data: ")
-        value = json.loads(data[6:])
-        assert value["type"] == event[7:]
-        found.append(value)
+    assert "[DONE]" not in text
+    found = named_events(text)
     check_grammar(found)
     return found
 

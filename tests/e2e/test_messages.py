@@ -8,7 +8,7 @@ import shutil
 import anthropic
 import pytest
 from scripts import CALLS, QUESTION, TEXT, WEATHER, Scripted
-from wire import CHAT, Connection, call
+from wire import CHAT, Connection, call, named_events, stream_named
 
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 TOOLS = [
@@ -33,20 +33,8 @@ class Script(Scripted):
         return self.client.messages.create(**self.ask(**more))
 
     def events(self, **more):
-        """The events as they stand on the wire: (event, data). Their grammar is checked."""
-        with Connection(self.gateway.port) as c:
-            c.request(MESSAGES, {**self.ask(**more), "stream": True})
-            status, headers = c.head()
-            body = b"".join(c.pieces(headers)).decode()
-        assert status == 200 and headers["content-type"] == "text/event-stream", body
-        found = []
-        assert body.endswith("\n\n")
-        for block in body.removesuffix("\n\n").split("\n\n"):
-            event, data = block.split("\n")
-            assert event.startswith("event: ") and data.startswith("data: ")
-            value = json.loads(data[6:])
-            assert value["type"] == event[7:]
-            found.append(value)
+        """The events as they stand on the wire. Their grammar is checked."""
+        found = named_events(stream_named(self.gateway.port, MESSAGES, self.ask(**more)))
         check_grammar(found)
         return found
 

@@ -154,6 +154,19 @@ def split_events(pieces):
     assert not text, text
 
 
+def named_events(text):
+    """The data of each event of a stream whose events have names: their `type`."""
+    found = []
+    assert text.endswith("\n\n")
+    for block in text.removesuffix("\n\n").split("\n\n"):
+        event, data = block.split("\n")
+        assert event.startswith("event: ") and data.startswith("data: ")
+        value = json.loads(data[6:])
+        assert value["type"] == event[7:]
+        found.append(value)
+    return found
+
+
 class Stream:
     """A streamed answer. Iterating gives its chunks; `error` is what it ended with in place of [DONE]."""
 
@@ -178,6 +191,16 @@ class Stream:
             else:
                 yield value
         assert self.done or self.error, "neither [DONE] nor an error"
+
+
+def stream_named(port, path, body, headers=()):
+    """The text of such a stream."""
+    with Connection(port) as c:
+        c.request(path, {**body, "stream": True}, headers=headers)
+        status, answered = c.head()
+        text = b"".join(c.pieces(answered)).decode()
+    assert status == 200 and answered["content-type"] == "text/event-stream", text
+    return text
 
 
 @contextlib.contextmanager
