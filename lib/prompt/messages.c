@@ -2,6 +2,7 @@
    that says something in an older or shorter way is copied with that member rewritten. */
 #include "prompt/messages.h"
 
+#include "prompt/make.h"
 #include "template/rewrite.h"
 
 #include <stdio.h>
@@ -30,11 +31,6 @@ static int bad(struct reader *r, const char *reason, const char *what, const cha
 	return -1;
 }
 
-static bool is_given(const struct kp_jv *v)
-{
-	return v && v->type != KP_JSON_NULL;
-}
-
 static int replace(struct reader *r, struct kp_jv *m, kp_str key, const struct kp_jv *value)
 {
 	return kp_tpl_jv_replace(m, key, value, r->a, m, r->err);
@@ -57,11 +53,6 @@ static int set(struct reader *r, struct kp_jv *m, kp_str key, const struct kp_jv
 	m->members = members;
 	m->n++;
 	return 0;
-}
-
-static struct kp_jv text_value(kp_str s)
-{
-	return (struct kp_jv){ .type = KP_JSON_STRING, .s = s };
 }
 
 /* --- content ------------------------------------------------------------------------------------------------------------------------ */
@@ -104,7 +95,7 @@ static int part_image(struct reader *r, const struct kp_jv *part, uint32_t k)
 	const struct kp_jv *image = kp_jv_get(part, KP_S("image_url")),
 			   *url = kp_jv_get(image, KP_S("url")),
 			   *detail = kp_jv_get(image, KP_S("detail"));
-	bool is_detail = !is_given(detail);
+	bool is_detail = !kp_is_given(detail);
 	if (!kp_jv_is(image, KP_JSON_OBJECT)) {
 		return bad(r, NULL, image ? "expected an object" : "missing",
 			".content[%u].image_url", k);
@@ -154,7 +145,7 @@ static int read_parts(
 				return -1;
 			}
 			members[k][0] =
-				(struct kp_jmember){ KP_S("type"), text_value(KP_S("image")) };
+				(struct kp_jmember){ KP_S("type"), kp_made_text(KP_S("image")) };
 			items[k] = (struct kp_jv){
 				.type = KP_JSON_OBJECT, .n = 1, .members = members[k]
 			};
@@ -163,8 +154,8 @@ static int read_parts(
 		if (part_text(r, &parts->items[k], k, is_assistant, &text)) {
 			return -1;
 		}
-		members[k][0] = (struct kp_jmember){ KP_S("type"), text_value(KP_S("text")) };
-		members[k][1] = (struct kp_jmember){ KP_S("text"), text_value(text) };
+		members[k][0] = (struct kp_jmember){ KP_S("type"), kp_made_text(KP_S("text")) };
+		members[k][1] = (struct kp_jmember){ KP_S("text"), kp_made_text(text) };
 		items[k] = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = 2, .members = members[k] };
 	}
 	*ret = (struct kp_jv){ .type = KP_JSON_ARRAY, .n = parts->n, .items = items };
@@ -175,7 +166,7 @@ static int check_content(struct reader *r, struct kp_jv *m, bool may_be_null)
 {
 	const struct kp_jv *content = kp_jv_get(m, KP_S("content"));
 	struct kp_jv parts;
-	if (!is_given(content)) {
+	if (!kp_is_given(content)) {
 		return may_be_null
 			       ? 0
 			       : bad(r, NULL, content ? "must not be null" : "missing", ".content");
@@ -197,7 +188,7 @@ static int read_function(
 {
 	const struct kp_jv *name = kp_jv_get(f, KP_S("name")),
 			   *arguments = kp_jv_get(f, KP_S("arguments")),
-			   empty = text_value(KP_S("{}"));
+			   empty = kp_made_text(KP_S("{}"));
 	if (!kp_jv_is(f, KP_JSON_OBJECT)) {
 		return bad(r, NULL, f ? "expected an object" : "missing", "%s", place);
 	}
@@ -208,7 +199,7 @@ static int read_function(
 		return bad(r, NULL, "must not be empty", "%s.name", place);
 	}
 	*ret = *f;
-	if (!is_given(arguments) || (arguments->type == KP_JSON_STRING && arguments->s.n == 0)) {
+	if (!kp_is_given(arguments) || (arguments->type == KP_JSON_STRING && arguments->s.n == 0)) {
 		return set(r, ret, KP_S("arguments"), &empty);
 	}
 	if (arguments->type != KP_JSON_STRING && arguments->type != KP_JSON_OBJECT) {
@@ -226,10 +217,10 @@ static int read_call(struct reader *r, uint32_t k, const struct kp_jv *call, str
 	if (call->type != KP_JSON_OBJECT) {
 		return bad(r, NULL, "expected an object", ".tool_calls[%u]", k);
 	}
-	if (is_given(id) && id->type != KP_JSON_STRING) {
+	if (kp_is_given(id) && id->type != KP_JSON_STRING) {
 		return bad(r, NULL, "expected a string", ".tool_calls[%u].id", k);
 	}
-	if (is_given(type) &&
+	if (kp_is_given(type) &&
 		!(type->type == KP_JSON_STRING && kp_str_eq(type->s, KP_S("function")))) {
 		return bad(r, "unsupported_parameter", "only `function` is supported",
 			".tool_calls[%u].type", k);
@@ -245,7 +236,7 @@ static int read_call(struct reader *r, uint32_t k, const struct kp_jv *call, str
 static int check_calls(struct reader *r, struct kp_jv *m)
 {
 	const struct kp_jv *calls = kp_jv_get(m, KP_S("tool_calls"));
-	if (!is_given(calls)) {
+	if (!kp_is_given(calls)) {
 		return 0;
 	}
 	if (calls->type != KP_JSON_ARRAY) {
@@ -275,10 +266,10 @@ static int check_function_call(struct reader *r, struct kp_jv *m)
 		char id[16];
 	} * made;
 	struct kp_jv f;
-	if (!is_given(call)) {
+	if (!kp_is_given(call)) {
 		return 0;
 	}
-	if (is_given(kp_jv_get(m, KP_S("tool_calls")))) {
+	if (kp_is_given(kp_jv_get(m, KP_S("tool_calls")))) {
 		return bad(r, NULL, "excludes `tool_calls`", ".function_call");
 	}
 	if (read_function(r, call, ".function_call", &f)) {
@@ -289,8 +280,8 @@ static int check_function_call(struct reader *r, struct kp_jv *m)
 	}
 	snprintf(made->id, sizeof(made->id), "call%05u", r->i);
 	r->function_call = kp_str_c(made->id);
-	made->members[0] = (struct kp_jmember){ KP_S("id"), text_value(r->function_call) };
-	made->members[1] = (struct kp_jmember){ KP_S("type"), text_value(KP_S("function")) };
+	made->members[0] = (struct kp_jmember){ KP_S("id"), kp_made_text(r->function_call) };
+	made->members[1] = (struct kp_jmember){ KP_S("type"), kp_made_text(KP_S("function")) };
 	made->members[2] = (struct kp_jmember){ KP_S("function"), f };
 	made->call = (struct kp_jv){ .type = KP_JSON_OBJECT, .n = 3, .members = made->members };
 	const struct kp_jv calls = { .type = KP_JSON_ARRAY, .n = 1, .items = &made->call };
@@ -304,7 +295,7 @@ static int check_function_call(struct reader *r, struct kp_jv *m)
 static int check_text(struct reader *r, const struct kp_jv *m, kp_str member)
 {
 	const struct kp_jv *v = kp_jv_get(m, member);
-	return is_given(v) && v->type != KP_JSON_STRING
+	return kp_is_given(v) && v->type != KP_JSON_STRING
 		       ? bad(r, NULL, "expected a string", ".%" KP_FMT, KP_ARG(member))
 		       : 0;
 }
@@ -323,15 +314,17 @@ static int check_assistant(struct reader *r, struct kp_jv *m)
 			return -1;
 		}
 	}
-	if (is_given(kp_jv_get(m, KP_S("audio")))) {
+	if (kp_is_given(kp_jv_get(m, KP_S("audio")))) {
 		return bad(r, "unsupported_parameter", "not supported yet", ".audio");
 	}
 	if (check_content(r, m, true) || check_calls(r, m) || check_function_call(r, m)) {
 		return -1;
 	}
 	/* Without content and calls it said nothing, which templates write as an empty text. */
-	const struct kp_jv *calls = kp_jv_get(m, KP_S("tool_calls")), empty = text_value(KP_S(""));
-	bool silent = !is_given(kp_jv_get(m, KP_S("content"))) && (!is_given(calls) || !calls->n);
+	const struct kp_jv *calls = kp_jv_get(m, KP_S("tool_calls")),
+			   empty = kp_made_text(KP_S(""));
+	bool silent =
+		!kp_is_given(kp_jv_get(m, KP_S("content"))) && (!kp_is_given(calls) || !calls->n);
 	return silent ? set(r, m, KP_S("content"), &empty) : 0;
 }
 
@@ -342,14 +335,15 @@ static int check_tool(struct reader *r, struct kp_jv *m)
 
 static int check_function(struct reader *r, struct kp_jv *m)
 {
-	const struct kp_jv tool = text_value(KP_S("tool")), id = text_value(r->function_call),
-			   empty = text_value(KP_S(""));
+	const struct kp_jv tool = kp_made_text(KP_S("tool")), id = kp_made_text(r->function_call),
+			   empty = kp_made_text(KP_S(""));
 	if (!kp_jv_is(kp_jv_get(m, KP_S("name")), KP_JSON_STRING)) {
 		return bad(r, NULL, kp_jv_get(m, KP_S("name")) ? "expected a string" : "missing",
 			".name");
 	}
 	if (check_content(r, m, true) ||
-		(!is_given(kp_jv_get(m, KP_S("content"))) && set(r, m, KP_S("content"), &empty)) ||
+		(!kp_is_given(kp_jv_get(m, KP_S("content"))) &&
+			set(r, m, KP_S("content"), &empty)) ||
 		replace(r, m, KP_S("role"), &tool)) {
 		return -1;
 	}

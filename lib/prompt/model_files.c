@@ -136,17 +136,18 @@ static void read_efforts(struct kp_model_files *f, struct kp_arena *a, kp_str te
 	const struct kp_jv *effort = kp_jv_get(&v, KP_S("reasoning_effort")),
 			   *values = kp_jv_get(effort, KP_S("values")),
 			   *holds = kp_jv_get(effort, KP_S("default"));
-	bool ok = kp_jv_is(values, KP_JSON_ARRAY) && is_word(holds);
+	if (!kp_jv_is(values, KP_JSON_ARRAY) || !is_word(holds)) {
+		return;
+	}
 	kp_buf_lit(&out, "{%- set efforts = [");
-	for (uint32_t i = 0; ok && i < values->n; i++) {
-		ok = is_word(&values->items[i]);
+	for (uint32_t i = 0; i < values->n; i++) {
+		if (!is_word(&values->items[i])) {
+			return;
+		}
 		kp_buf_printf(&out, "%s'%" KP_FMT "'", i ? ", " : "", KP_ARG(values->items[i].s));
 	}
-	if (ok) {
-		kp_buf_printf(
-			&out, "] -%%}{%%- set effort = '%" KP_FMT "' -%%}\n", KP_ARG(holds->s));
-		f->efforts = keep(a, out.failed ? KP_S("") : kp_buf_str(&out));
-	}
+	kp_buf_printf(&out, "] -%%}{%%- set effort = '%" KP_FMT "' -%%}\n", KP_ARG(holds->s));
+	f->efforts = keep(a, out.failed ? KP_S("") : kp_buf_str(&out));
 }
 
 /* tekken.json: "config": {"version": "v7"}, which stands before the vocabulary. */
