@@ -400,8 +400,8 @@ int64_t kp_operator_publish(struct kp_operator *o, const struct kp_status *s)
 			publish_gate(&p, &p.w->pods[i]);
 		}
 	}
-	kp_apply_statuses(o->apply, p.statuses.p, p.statuses.n);
+	int64_t again_ns = kp_apply_statuses(o->apply, p.statuses.p, p.statuses.n);
 	kp_vec_fini(&p.statuses);
 	kp_arena_destroy(p.arena);
-	return p.due_ns;
+	return KP_MIN(p.due_ns, again_ns);
 }

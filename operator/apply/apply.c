@@ -121,7 +121,7 @@ static enum sight see(const struct want *w)
 		return DONE;
 	}
 	if (w->mode == STATUS) {
-		return otherwise == NEEDED ? NEEDED : DONE; /* it is said again if it must be */
+		return otherwise; /* what there is does not lie in a store of ours */
 	}
 	const json_t *live = live_of(w);
 	if (w->mode == DELETION) {
@@ -139,13 +139,17 @@ static enum sight see(const struct want *w)
 	return since > 0 ? NEEDED : since == 0 && is_marked ? DONE : otherwise;
 }
 
+/* A status is handed in again by who compares it. */
 static void look_later(struct want *w)
 {
+	if (w->mode == STATUS) {
+		return;
+	}
 	int64_t early_ns = w->not_before_ns - now_of(w->a);
 	kp_kube_queue_add_after(w->a->queue, kp_str_c(w->key), early_ns > 0 ? early_ns : LAG_NS);
 }
 
-static void look(struct want *w)
+static enum sight look(struct want *w)
 {
 	enum sight s = see(w);
 	if (s == NEEDED) {
@@ -153,6 +157,7 @@ static void look(struct want *w)
 	} else if (s == TOO_EARLY) {
 		look_later(w);
 	}
+	return s;
 }
 
 /* --- one write --- */
@@ -428,21 +433,25 @@ void kp_apply_objects(struct kp_apply *a, struct kp_actions *actions)
 		if (p->cannot) {
 			set_problem(w, p->cannot);
 		}
-		look(w);
+		(void)look(w);
 	}
 	forget_others(a, false);
 	kp_actions_destroy(actions);
 }
 
-void kp_apply_statuses(struct kp_apply *a, const struct kp_apply_status *list, size_t n)
+int64_t kp_apply_statuses(struct kp_apply *a, const struct kp_apply_status *list, size_t n)
 {
+	int64_t due_ns = INT64_MAX;
 	a->round++;
 	for (size_t i = 0; i < n; i++) {
 		struct want *w = want(a, STATUS, list[i].kind, list[i].ns, list[i].name);
 		set_intent(w, list[i].intent, list[i].digest, KP_S(""));
-		look(w);
+		if (look(w) == TOO_EARLY) {
+			due_ns = KP_MIN(due_ns, w->written_ns + LAG_NS);
+		}
 	}
 	forget_others(a, true);
+	return due_ns;
 }
 
 const struct kp_err *kp_apply_problem(

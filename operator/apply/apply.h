@@ -37,8 +37,9 @@ struct kp_apply_status {
 	json_t *intent; /* with metadata.uid, so that it is not another object of the name; taken */
 };
 /* All that are to be written now; those of before that are not among them are forgotten. One that was written a moment ago
-   is not written again: the watch has not brought it yet. */
-void kp_apply_statuses(struct kp_apply *a, const struct kp_apply_status *list, size_t n);
+   is not written again: the watch has not brought it yet. Returns when such a one is to be handed in again if it still differs, since
+   then it is somebody else's; INT64_MAX: there is none. */
+int64_t kp_apply_statuses(struct kp_apply *a, const struct kp_apply_status *list, size_t n);
 
 /* Why an object is not as it shall be; code OK: it is, or nothing was tried. Until the next turn of the loop. */
 const struct kp_err *kp_apply_problem(

@@ -210,6 +210,17 @@ def test_row_22_our_own_marks_are_torn_off(operator, ns, serving):
     is_quiet(operator)
 
 
+def test_row_22_a_status_that_somebody_else_writes_too(operator, ns):
+    """Also at once after the operator did, when it takes what it sees for older than its own."""
+    put(ns, pool(), template(replicas=0))
+    wait_condition(ns, "Ready", ("True", "ScaledToZero"))
+    path = path_of(ns, "InferenceEngine", "e") + "/status"
+    for _ in range(2):
+        ns.cluster.ask("PATCH", path, {"status": {"observedGeneration": 77}}, "application/merge-patch+json")
+        wait_until(lambda: status(ns)["observedGeneration"] == 1, "its own status")
+    assert operator.errors() == []
+
+
 # --- Kubernetes says no ------------------------------------------------------------------------------------------------
 
 
