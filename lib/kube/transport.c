@@ -149,6 +149,8 @@ int kp_kube_transport_begin(struct kp_kube_pool *p, struct kp_kube_call *c, stru
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(
+		easy, CURLOPT_QUICK_EXIT, 1L); /* or a cancelled look-up of a name is waited for */
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
 	curl_easy_setopt(
