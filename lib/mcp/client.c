@@ -6,12 +6,7 @@
 
 #define IDLE_NS (300 * KP_NS_PER_S)
 /* A session has a pair of sockets of libcurl's, and the connections that it keeps. */
-enum {
-	CONFIG_MAX = 256 << 10,
-	HEADERS_MAX = 40,
-	IDLE_CONNECTIONS = 2,
-	SESSION_FDS = 2 + IDLE_CONNECTIONS
-};
+enum { CONFIG_MAX = 256 << 10, IDLE_CONNECTIONS = 2, SESSION_FDS = 2 + IDLE_CONNECTIONS };
 
 static void add_str(struct kp_buf *b, kp_str s)
 {
@@ -47,24 +42,32 @@ static void write_key(struct kp_buf *b, const struct kp_mcp_config *c)
 	}
 }
 
-static int check_headers(const struct kp_mcp_config *c, struct kp_err *err)
+bool kp_mcp_header_is_own(kp_str name)
 {
 	static const char *const ours[] = { "accept", "content-type", "content-length", "host",
 		"connection", "transfer-encoding", "te", "upgrade", "expect", "mcp-session-id",
 		"mcp-protocol-version", "last-event-id", "user-agent", "accept-encoding" };
-	if (c->n_headers > HEADERS_MAX) {
+	for (size_t i = 0; i < KP_LEN(ours); i++) {
+		if (kp_str_ieq(name, kp_str_c(ours[i]))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int check_headers(const struct kp_mcp_config *c, struct kp_err *err)
+{
+	if (c->n_headers > KP_MCP_HEADERS_MAX) {
 		return kp_err_set(err, KP_INVALID_ARGUMENT,
 			"the tool server `%" KP_FMT "` has more than %d headers", KP_ARG(c->name),
-			HEADERS_MAX);
+			KP_MCP_HEADERS_MAX);
 	}
 	for (size_t i = 0; i < c->n_headers; i++) {
-		for (size_t k = 0; k < KP_LEN(ours); k++) {
-			if (kp_str_ieq(c->headers[i].name, kp_str_c(ours[k]))) {
-				return kp_err_set(err, KP_INVALID_ARGUMENT,
-					"the header `%s` of the tool server `%" KP_FMT
-					"` is the gateway's own",
-					ours[k], KP_ARG(c->name));
-			}
+		if (kp_mcp_header_is_own(c->headers[i].name)) {
+			return kp_err_set(err, KP_INVALID_ARGUMENT,
+				"the header `%" KP_FMT "` of the tool server `%" KP_FMT
+				"` is the gateway's own",
+				KP_ARG(c->headers[i].name), KP_ARG(c->name));
 		}
 	}
 	return 0;

@@ -24,6 +24,7 @@ enum {
 	KP_MCP_DESCRIPTORS_MAX = 8192, /* of a pool, unless told otherwise */
 	KP_MCP_MESSAGE_MAX = 4 << 20,  /* bytes of one message of a server's */
 	KP_MCP_OUTPUT_MAX = 64 << 10,  /* bytes of a result's text, unless told otherwise */
+	KP_MCP_HEADERS_MAX = 40,       /* of one server */
 };
 
 struct kp_mcp_pool_opts {
@@ -54,6 +55,7 @@ struct kp_mcp_config {
 	int64_t list_ttl_ns;     /* how long a list of tools is taken for right; 0: 5 min */
 	size_t max_output_bytes; /* 0: KP_MCP_OUTPUT_MAX */
 };
+bool kp_mcp_header_is_own(kp_str name); /* the protocol's or ours: no server may have it */
 /* The session of these, made on the first use, held until kp_mcp_put. Everything is copied. NULL with err: the URL is refused; too many. */
 struct kp_mcp *kp_mcp_get(
 	struct kp_mcp_pool *p, const struct kp_mcp_config *config, struct kp_err *err);

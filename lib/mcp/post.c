@@ -258,7 +258,7 @@ static void on_done(void *ctx, const struct kp_fetch_result *r)
 
 /* --- */
 
-enum { OWN_HEADERS = 5, HEADERS_MAX = 40 };
+enum { OWN_HEADERS = 5 };
 
 static size_t set_headers(struct kp_mcp *m, struct kp_fetch_header *h)
 {
@@ -274,7 +274,7 @@ static size_t set_headers(struct kp_mcp *m, struct kp_fetch_header *h)
 		h[n++] =
 			(struct kp_fetch_header){ KP_S("Mcp-Session-Id"), kp_str_c(m->session_id) };
 	}
-	for (size_t i = 0; i < m->c.n_headers && n < HEADERS_MAX + OWN_HEADERS; i++) {
+	for (size_t i = 0; i < m->c.n_headers && n < KP_MCP_HEADERS_MAX + OWN_HEADERS; i++) {
 		h[n++] = m->c.headers[i];
 	}
 	return n;
@@ -283,7 +283,7 @@ static size_t set_headers(struct kp_mcp *m, struct kp_fetch_header *h)
 struct kp_mcp_post *kp_mcp_post_begin(
 	struct kp_mcp *m, const struct kp_mcp_post_opts *o, struct kp_err *err)
 {
-	struct kp_fetch_header headers[HEADERS_MAX + OWN_HEADERS];
+	struct kp_fetch_header headers[KP_MCP_HEADERS_MAX + OWN_HEADERS];
 	struct kp_mcp_pool *pool = m->pool;
 	if (pool->n_posts >= pool->max_posts) {
 		kp_err_set(err, KP_RESOURCE_EXHAUSTED,

@@ -111,14 +111,10 @@ static int read_approval(struct reader *r, struct kp_tool_server *s)
 static int add_header(
 	struct reader *r, struct kp_tool_server *s, kp_str name, kp_str value, const char *place)
 {
-	static const char *const ours[] = { "host", "content-length", "content-type", "accept",
-		"connection", "transfer-encoding", "mcp-session-id", "mcp-protocol-version" };
-	for (size_t i = 0; i < KP_LEN(ours); i++) {
-		if (kp_str_ieq(name, kp_str_c(ours[i]))) {
-			return bad(r, NULL, "has a header that the protocol sets", place);
-		}
+	if (kp_mcp_header_is_own(name)) {
+		return bad(r, NULL, "has a header that the protocol sets", place);
 	}
-	if (s->config.n_headers == KP_TOOL_HEADERS_MAX) {
+	if (s->config.n_headers == KP_MCP_HEADERS_MAX) {
 		return bad(r, NULL, "has too many headers", place);
 	}
 	if (!kp_fetch_header_ok(name, value)) {
@@ -256,7 +252,7 @@ static int forward_headers(struct kp_tool_server *s, const struct kp_http_reques
 		if (!value.p) {
 			continue;
 		}
-		if (s->config.n_headers == KP_TOOL_HEADERS_MAX) {
+		if (s->config.n_headers == KP_MCP_HEADERS_MAX) {
 			return -1;
 		}
 		s->headers[s->config.n_headers++] = (struct kp_fetch_header){ name, value };
@@ -291,7 +287,7 @@ int kp_tool_server_know(struct kp_tool_server *s, const struct kp_tool_catalog *
 	s->config = e->config;
 	s->config.headers = s->headers;
 	s->config.n_headers = 0;
-	for (size_t i = 0; i < e->config.n_headers && i < KP_TOOL_HEADERS_MAX; i++) {
+	for (size_t i = 0; i < e->config.n_headers && i < KP_MCP_HEADERS_MAX; i++) {
 		s->headers[s->config.n_headers++] = e->config.headers[i];
 	}
 	return forward_headers(s, client)

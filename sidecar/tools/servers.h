@@ -7,13 +7,13 @@
 #include "net/http.h"
 #include "sidecar/control/catalog.h"
 
-enum { KP_TOOL_SERVERS_MAX = 32, KP_TOOL_HEADERS_MAX = 64 };
+enum { KP_TOOL_SERVERS_MAX = 32 };
 
 struct kp_tool_server {
 	uint32_t index; /* of the entry in `tools` */
 	kp_str label;
 	struct kp_mcp_config config; /* but for what the gateway says: policy, tenant */
-	struct kp_fetch_header headers[KP_TOOL_HEADERS_MAX + 1];
+	struct kp_fetch_header headers[KP_MCP_HEADERS_MAX + 1];
 	struct kp_mcp_approval approval; /* what the request says */
 	struct kp_mcp_filter allowed;
 	bool has_allowed;  /* only those in `allowed` are shown */

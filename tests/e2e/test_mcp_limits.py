@@ -105,6 +105,8 @@ def test_many_answers_do_not_hold_the_loop(rig, server):  # noqa: F811
         ("tools[0].alowed_tools", {"alowed_tools": ["ping"]}),
         ("tools[0].headers", {"headers": {"X-A": "a\r\nX-B: b"}}),
         ("tools[0].headers", {"headers": {"a b": "c"}}),
+        ("tools[0].headers", {"headers": {"Accept-Encoding": "gzip"}}),
+        ("tools[0].headers", {"headers": {f"X-{i}": "y" for i in range(41)}}),
         ("tools[0].authorization", {"authorization": "a\nb"}),
     ],
 )
