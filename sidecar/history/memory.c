@@ -1,5 +1,5 @@
-/* DESIGN: a map by tenant and id, another one by tenant and item, and a list in the order of arrival, which is the order in which records go. A record is one
-   allocation with its strings behind it; keys of both maps point into it. One thread. */
+/* DESIGN: a map by tenant and id, another one by tenant and item, and a list in the order of arrival, which is the order in which records go. A record has its
+   strings in one buffer, with the keys by which both maps know it. One thread. */
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
