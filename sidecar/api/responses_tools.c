@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "json/write.h"
+#include "sidecar/api/params.h"
 #include "sidecar/api/responses_stages.h"
 
 #include <stdio.h>
@@ -228,7 +229,13 @@ static int own_tools(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	}
 	r->own = own;
 	r->n_own = n;
-	return 0;
+	if (!r->n_allowed) {
+		return 0;
+	}
+	/* Where a call was allowed, what is wrong with the tools is found here, before it is made. */
+	return kp_responses_tools(&r->ask, own, n, &f->turn, err)
+		       ? -1
+		       : kp_params_check_form(&f->turn, err);
 }
 
 /* Lists may be long: then a worker reads them, and all that is made of them. */

@@ -41,6 +41,9 @@ def test_nothing_is_called_for_a_request_that_is_refused(asked, server):  # noqa
     for item in REFUSED:
         answer = ask(r.gateway.port, PATH, r.ask(approval="always", input=[yes, item], previous_response_id=first.id))
         assert answer.status == 400 and answer.json()["error"]["param"].startswith("input[1]"), answer.body
+    for more in ({"tools": [*r.ask()["tools"], {"type": "web_search"}]}, {"tool_choice": {"type": "function", "name": "none_of_ours"}}):
+        answer = ask(r.gateway.port, PATH, {**r.ask(approval="always", input=[yes], previous_response_id=first.id), **more})
+        assert answer.status == 400 and answer.json()["error"]["param"] in ("tools[1].type", "tool_choice"), answer.body
     assert len(server.said()) == before
     assert kinds(r.whole(approval="always", input=[yes], previous_response_id=first.id).output) == ["mcp_call", "message"]
     assert len(server.said()) == before + 1
