@@ -164,10 +164,9 @@ int kp_shm_owner_open(struct kp_shm_owner *o, struct kp_err *err)
 	}
 	kp_random_id(o->id, ID);
 	snprintf(name, sizeof(name), PREFIX "%s.lock", o->id);
-	if (flock(o->lock, LOCK_EX | LOCK_NB) || name_it(o->lock, name, err)) {
-		if (errno == EWOULDBLOCK) {
-			kp_err_sys(err, errno, "lock `%s`", name);
-		}
+	int r = flock(o->lock, LOCK_EX | LOCK_NB) ? kp_err_sys(err, errno, "lock `%s`", name)
+						  : name_it(o->lock, name, err);
+	if (r) {
 		close(o->lock);
 		o->lock = -1;
 		return -1;
