@@ -15,7 +15,7 @@ struct kp_shm {
    files in the folder (it is sticky), else, in a pod's own, everybody. */
 int kp_shm_create(struct kp_shm *s, size_t n, struct kp_err *err) KP_MUST_USE;
 void kp_shm_fini(struct kp_shm *s); /* zeroed is fine */
-/* Once more under this name, of letters, digits and "-". */
+/* Once more under this name, of letters, digits and "-". NOT_FOUND: it had names, and the last one is gone. */
 int kp_shm_link(const struct kp_shm *s, const char *name, struct kp_err *err) KP_MUST_USE;
 void kp_shm_unlink(const char *name); /* one that is not there is fine */
 

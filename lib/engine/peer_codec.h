@@ -5,8 +5,8 @@
    does for ids, and for log-probabilities where they were asked for.
 
    Wrong bytes: INVALID_ARGUMENT in a request (of a gateway that forwards), INTERNAL in an answer (of
-   an owner); over a limit: RESOURCE_EXHAUSTED; a request that asks for what this version does not
-   know: UNIMPLEMENTED. Each names the field. Strings are UTF-8 without NUL. */
+   an owner); over a limit: RESOURCE_EXHAUSTED in a request, INTERNAL in an answer; a request that asks
+   for what this version does not know: UNIMPLEMENTED. Each names the field. Strings are UTF-8 without NUL. */
 #ifndef KP_ENGINE_PEER_CODEC_H
 #define KP_ENGINE_PEER_CODEC_H
 

@@ -284,7 +284,8 @@ int kp_peer_decode_response(struct kp_peer_response_decoder *d, kp_str bytes,
 			return kp_peer_bad(err, "GenerateResponse");
 		}
 		if (read_response_field(d, &f, &r, err) < 0) {
-			err->code = KP_INTERNAL; /* too much is the owner's fault, not its being full */
+			/* Too much is the owner's fault, not its being full. */
+			err->code = KP_INTERNAL;
 			return -1;
 		}
 	}

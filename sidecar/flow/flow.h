@@ -77,11 +77,11 @@ struct kp_choice {
 	struct kp_engine_call *call; /* NULL: not running */
 	struct kp_endpoint
 		*failed; /* the last one that did not take it, or NULL; compared, never followed */
-	char shm_name[40]; /* of its call's pixels in /dev/shm, ""; with no_shm they failed there */
-	bool no_shm;
-	unsigned attempts; /* started on an engine, or on the way to one */
-	unsigned refused;  /* turned away by gateways before their engine saw it */
-	int64_t heard_ns;  /* when the engine last sent something, or was asked */
+	char shm_name[40];          /* of its call's pixels in /dev/shm, "" */
+	struct kp_endpoint *no_shm; /* where a name failed, or NULL; never followed */
+	unsigned attempts;          /* started on an engine, or on the way to one */
+	unsigned refused;           /* turned away by gateways before their engine saw it */
+	int64_t heard_ns;           /* when the engine last sent something, or was asked */
 	struct kp_explain_trace trace;
 	struct kp_detok detok;
 	struct kp_stop stop;

@@ -65,8 +65,8 @@ void kp_flow_media_free(struct kp_flow_media *m, struct kp_gwloop *l);
 kp_str kp_flow_media_name(struct kp_choice *c, const struct kp_endpoint *e);
 /* The call is over: the name goes, if the engine has not taken it. */
 void kp_flow_media_unname(struct kp_choice *c);
-/* The call failed before it gave anything, maybe because of the name: it is worth to start it there once more, without. */
-bool kp_flow_media_failed(struct kp_choice *c, const struct kp_err *err);
+/* The call at e failed before it gave anything, maybe because of the name: it is worth to start it there once more, without. Once for a choice. */
+bool kp_flow_media_failed(struct kp_choice *c, struct kp_endpoint *e, const struct kp_err *err);
 /* It gave something. */
 void kp_flow_media_arrived(struct kp_choice *c);
 

@@ -1,6 +1,7 @@
 /* DESIGN: pixels that an engine of the same node can read lie in a file of /dev/shm without a name. Each call gets a name of its own for it (no bytes
    are copied, however many choices there are), which the engine unlinks when it has read it, and we when the call is over. A name that is left by a
-   gateway that was killed is taken away by the next that looks (base/shm.h).
+   gateway that was killed is taken away by the next that looks (base/shm.h). A file whose names are all gone gets no more of them: to an engine that is
+   tried afterwards its pixels are sent.
 
    An engine may say that it has our /dev/shm and yet not be allowed to read there. So a call that failed before it gave anything is made once more
    without; if that one works, the engine is not given names any more. */
@@ -104,7 +105,7 @@ kp_str kp_flow_media_name(struct kp_choice *c, const struct kp_endpoint *e)
 	struct kp_flow *f = c->flow;
 	struct kp_err err;
 	c->shm_name[0] = '\0';
-	if (!f->media || !f->media->shm.p || c->no_shm || !shares(f, e)) {
+	if (!f->media || !f->media->shm.p || c->no_shm == e || !shares(f, e)) {
 		return KP_STR_NULL;
 	}
 	struct kp_gateway *g = f->media->gateway;
@@ -125,25 +126,23 @@ void kp_flow_media_unname(struct kp_choice *c)
 	}
 }
 
-bool kp_flow_media_failed(struct kp_choice *c, const struct kp_err *err)
+bool kp_flow_media_failed(struct kp_choice *c, struct kp_endpoint *e, const struct kp_err *err)
 {
 	bool is_suspect = err->code == KP_INTERNAL || err->code == KP_INVALID_ARGUMENT ||
 			  err->code == KP_UNKNOWN || err->code == KP_NOT_FOUND;
-	if (!c->shm_name[0] || c->is_open || !is_suspect) {
+	if (!c->shm_name[0] || c->no_shm || c->is_open || !is_suspect) {
 		return false;
 	}
-	c->no_shm = true;
+	c->no_shm = e;
 	return true;
 }
 
 void kp_flow_media_arrived(struct kp_choice *c)
 {
-	if (c->no_shm && c->lane) {
-		struct kp_endpoint *e = c->lane->endpoint;
-		if (!atomic_exchange(&e->no_shm, true)) {
-			kp_log(KP_LOG_WARN,
-				"an engine cannot read what is left for it in /dev/shm: images are sent",
-				kp_f_z("endpoint", e->key));
-		}
+	struct kp_endpoint *e = c->lane ? c->lane->endpoint : NULL;
+	if (e && c->no_shm == e && !atomic_exchange(&e->no_shm, true)) {
+		kp_log(KP_LOG_WARN,
+			"an engine cannot read what is left for it in /dev/shm: images are sent",
+			kp_f_z("endpoint", e->key));
 	}
 }

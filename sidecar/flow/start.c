@@ -30,7 +30,7 @@ static bool is_refused(const struct kp_err *err, bool retryable)
 static bool can_retry(const struct kp_choice *c, const struct kp_endpoint *e,
 	const struct kp_err *err, bool retryable)
 {
-	unsigned failed = c->attempts - c->refused;
+	unsigned failed = c->attempts - c->refused - (c->no_shm != NULL); /* that one was ours */
 	if (c->is_open || failed >= KP_FLOW_MAX_ATTEMPTS || c->refused >= KP_FLOW_MAX_REFUSED) {
 		return false;
 	}
@@ -100,7 +100,7 @@ static void on_end(void *user, const struct kp_err *status, bool retryable)
 	c->call = NULL;
 	c->refused += refused;
 	atomic_fetch_sub_explicit(&e->in_flight, 1, memory_order_relaxed);
-	bool is_again = kp_flow_media_failed(c, &err);
+	bool is_again = kp_flow_media_failed(c, e, &err);
 	kp_flow_media_unname(c);
 	if (!is_again) {
 		learn(f, e, &err, refused);

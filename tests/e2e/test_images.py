@@ -1,6 +1,7 @@
 """Images in chats, from data: URLs to what the engine is sent: ids, ranges and tensors equal those that transformers' processors make of the same
 conversation. The sim engine logs digests of the tensors; exactness of pixels by image is the matter of tests/oracle/image."""
 
+import collections
 import json
 import os
 import pathlib
@@ -384,6 +385,21 @@ def test_an_engine_that_cannot_read_there_is_sent_them(start, models):
         assert len(sim.events("start", answer["id"])) == starts
     assert len(gateway.lines("an engine cannot read what is left for it in /dev/shm: images are sent")) == 1
     assert not ours()
+
+
+def test_an_engine_that_fails_by_itself_is_left_for_another(start, models):
+    """The second try there, without a name, costs the request none of its own; the other engine is not blamed for it."""
+    sims = [start(Sim, "--vocab", VOCAB, *options) for options in (("--fault", "internal:0"), ())]
+    engines = [engine(f"e{i}", s.port, path=models["qwen25"].folder) for i, s in enumerate(sims)]
+    gateway = start(Gateway, manifest(*engines), "--routing", "round_robin")
+    wait_until(lambda: gateway.ask("/readyz?verbose")[1].count(": routable") == 2, "both engines")
+    messages, images = vision.conversation(vision.rng(9), [(300, 200)])
+    for _ in range(4):
+        status, answer = ask(gateway, "m", messages)
+        assert status == 200, answer
+    tries = collections.Counter(e["request_id"][:-2] for e in sims[0].events("start"))
+    assert tries and set(tries.values()) == {2}, tries
+    assert not gateway.lines("an engine cannot read what is left for it in /dev/shm: images are sent")
 
 
 @pytest.mark.parametrize("victim", ["engine", "gateway"])
