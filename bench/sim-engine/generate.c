@@ -388,6 +388,16 @@ static void log_start(struct gen *g)
 		}
 		kp_buf_addc(&b, ']');
 	}
+	if (g->rpc.sim->opts->log_ids && r->sampling) {
+		uint8_t *packed = kp_xmalloc(protobuf_c_message_get_packed_size(r->sampling) + 1);
+		size_t n = protobuf_c_message_pack(r->sampling, packed);
+		kp_buf_lit(&b, ",\"sampling\":\"");
+		for (size_t i = 0; i < n; i++) {
+			kp_buf_printf(&b, "%02x", packed[i]);
+		}
+		kp_buf_addc(&b, '"');
+		kp_mem_free(packed);
+	}
 	const char *ids = kp_buf_cstr(&b);
 	kp_sim_log(g->rpc.sim, "start", id_of(g),
 		",\"protocol\":\"%s\",\"prompt_tokens\":%zu,\"max_tokens\":%u,\"n\":%u,\"stream\":%s,\"fault\":\"%s\"%s",

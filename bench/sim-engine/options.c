@@ -72,7 +72,7 @@ static const struct kp_option table[] = {
 	{ "control", OPT_CONTROL, "FILE",
 		"faults, itl-ms=MS and ttft-ms=MS, one a line; read again when it changes" },
 	{ "log", OPT_LOG, "FILE", "append a JSON line for each start, end, cancellation, abort" },
-	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids" },
+	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids, and what was said of sampling" },
 	{ "shm", OPT_SHM, "TEXT", "shm_namespace_id, \"\" for none (that of its /dev/shm)" },
 	{ "item-limits", OPT_ITEM_LIMITS, "TEXT", "mm_item_limits, e.g. image=2 (none)" },
 	{ "max-streams", OPT_MAX_STREAMS, "N",

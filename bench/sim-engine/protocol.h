@@ -4,6 +4,8 @@
 
 #include "sim.h"
 
+#include <protobuf-c/protobuf-c.h>
+
 /* A tensor of the request's images; points into the message. */
 struct kp_sim_tensor {
 	const char *name, *dtype, *shm; /* shm: in that file of /dev/shm; NULL: inline */
@@ -31,6 +33,7 @@ struct kp_sim_request {
 	bool has_ids, has_max_tokens, ignore_eos, stream;
 	uint32_t n, min_tokens, max_tokens, seed;
 	int32_t logprobs, prompt_logprobs; /* alternatives, -1: not asked for */
+	const ProtobufCMessage *sampling;  /* as it came, NULL: none */
 	struct kp_sim_media *media;        /* NULL: no images; the request's to free */
 };
 

@@ -45,6 +45,7 @@ static struct kp_sim_request read_request(kp_str bytes)
 	}
 	const sampling_pb *p = m->sampling_params;
 	if (p) {
+		r.sampling = &p->base;
 		r.n = KP_MAX(p->n, 1u);
 		r.min_tokens = p->min_tokens;
 		r.has_max_tokens = p->has_max_tokens_case;
