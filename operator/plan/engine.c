@@ -181,10 +181,14 @@ static bool look_at_workload(struct looker *l, struct kp_condition *c)
 	int at = kp_world_workload_kind(l->w, l->e->spec);
 	const struct kp_world_kind *kind = at < 0 ? NULL : &l->w->kinds[at];
 	const struct kp_world_workload *w;
-	if (!kind || (!kind->is_known && !kind->problem.n)) {
+	if (!r || (kind && !kind->is_known && !kind->problem.n)) {
 		return false;
 	}
-	if (kind->is_missing) {
+	if (!kind) {
+		set(c, "WorkloadFound", true, "NotLookedUp",
+			"its pods' label counts; %zu kinds of workloads are looked up, and no more",
+			l->w->n_kinds);
+	} else if (kind->is_missing) {
 		set(c, "WorkloadFound", false, "KindNotFound", "spec.workloadRef: %" KP_FMT,
 			KP_ARG(kind->problem));
 	} else if (!kind->is_known) {

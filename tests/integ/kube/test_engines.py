@@ -571,6 +571,17 @@ def test_a_workload_of_a_kind_that_nobody_knows_beforehand(operator, ns):
     assert operator.errors() == []
 
 
+def test_kinds_of_workloads_beyond_what_is_looked_up(operator, ns):
+    """Each kind that is named is followed until the operator ends, so there are only so many; of the next one that is said."""
+    put(ns, pool())
+    for n in range(17):
+        reference = {"apiVersion": "kinds.example.com/v1", "kind": f"Kind{n}", "name": "x"}
+        put(ns, in_pods(programs.engine(f"e{n}", 1, model=f"m{n}"), workloadRef=reference))
+        wait_condition(ns, "WorkloadFound", ("True", "NotLookedUp") if n == 16 else ("False", "KindNotFound"), f"e{n}")
+    message = next(c["message"] for c in status(ns, "e16")["conditions"] if c["type"] == "WorkloadFound")
+    assert message == "its pods' label counts; 16 kinds of workloads are looked up, and no more"
+
+
 def test_workloads_that_may_not_be_read_say_nothing(limited, ns):
     """Their pods' label counts; condition and status page name the right that is missing."""
     operator = limited(rules())
