@@ -32,6 +32,7 @@ struct kp_operator {
 	struct kp_kube_recorder *recorder;
 	struct kp_refusals refusals; /* of certificates */
 	struct kp_map said;          /* "namespace/engine" -> publish.c's */
+	uint64_t n_published;
 	bool is_moved;               /* what is to be applied may be another, or who leads is */
 	bool is_planned;             /* the plan is of the world as it is */
 	bool is_intent_planned;      /* the plan is of the intent as it is */

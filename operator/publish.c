@@ -245,6 +245,7 @@ static void tell(const struct publisher *p, const struct kp_world_engine *e, con
 struct said {
 	char digest[KP_DIGEST_MAX]; /* of the status that Events told of */
 	int64_t behind_ns;          /* since when the count of gateways is another; 0: it is not */
+	uint64_t round;             /* when it was published last */
 };
 
 static struct said *said_of(struct kp_operator *o, const struct kp_world_engine *e)
@@ -256,7 +257,19 @@ static struct said *said_of(struct kp_operator *o, const struct kp_world_engine 
 		s = kp_new(struct said);
 		kp_map_set(&o->said, kp_str_c(key), s);
 	}
+	s->round = o->n_published;
 	return s;
+}
+
+/* Of engines that are gone. */
+static void forget_others(struct kp_operator *o)
+{
+	const struct kp_map_entry *e;
+	for (size_t pos = 0; (e = kp_map_next(&o->said, &pos));) {
+		if (((const struct said *)e->value)->round != o->n_published) {
+			kp_mem_free(kp_map_del(&o->said, e->key));
+		}
+	}
 }
 
 /* Both canonical. */
@@ -390,11 +403,13 @@ int64_t kp_operator_publish(struct kp_operator *o, const struct kp_status *s)
 	p.programs = kp_service_programs(o->service, p.now_ns);
 	kp_kube_time(kp_wall_ns(), p.now);
 	memcpy(p.now + 19, "Z", 2); /* "2026-11-29T16:12:06" and no fraction */
+	o->n_published++;
 	for (size_t i = 0; i < p.w->n_engines; i++) {
 		if (!p.w->engines[i].is_ending || shown_engine(&p, &p.w->engines[i])) {
 			publish_engine(&p, &p.w->engines[i]);
 		}
 	}
+	forget_others(o);
 	for (size_t i = 0; i < p.w->n_pods; i++) {
 		if (p.w->pods[i].has_gate && !p.w->pods[i].is_routable) {
 			publish_gate(&p, &p.w->pods[i]);

@@ -23,13 +23,14 @@ void kp_refusals_fini(struct kp_refusals *r)
 static void make_room(struct kp_refusals *r)
 {
 	const struct kp_map_entry *e, *oldest = NULL;
-	for (size_t pos = 0; (e = kp_map_next(&r->by_who, &pos));) {
+	for (size_t pos = 0;
+		r->by_who.n >= KP_REFUSALS_MAX && (e = kp_map_next(&r->by_who, &pos));) {
 		const struct refusal *one = e->value;
 		if (!oldest || one->at_ns < ((const struct refusal *)oldest->value)->at_ns) {
 			oldest = e;
 		}
 	}
-	if (oldest && r->by_who.n >= KP_REFUSALS_MAX) {
+	if (oldest) {
 		destroy(kp_map_del(&r->by_who, oldest->key));
 	}
 }

@@ -82,7 +82,7 @@ def outage(operator, gateway, cluster, ns, seconds):
         wait_until(lambda: operator.errors() and operator.ask("/readyz")[0] == 200, "it says so, and serves on")
         time.sleep(min(20, max(0, end - time.monotonic())))
         late.close()
-    # Eight watches and what was to be written, each after pauses that grow to half a minute.
+    # Nine watches and what was to be written, each after pauses that grow to half a minute.
     assert operator.total("kelpie_kube_requests_total") - asked < 300 + 10 * seconds
     assert len(gateway.programs) > sent
     cluster.up()
