@@ -218,7 +218,8 @@ def test_a_huge_message_is_refused(owner, make_probe):
     assert probe.generate("a", "ids=1 show=0")[1]["tokens"] == (1 << 20) + 1
     owner.responses = [response([1] * ((1 << 20) + 1))]
     _, end = probe.generate("b", "ids=1 show=0")
-    assert end["code"] == "RESOURCE_EXHAUSTED" and "read `ids`: more than 1048576 entries" in end["message"]
+    assert (end["code"], end["retryable"]) == ("INTERNAL", False)
+    assert "read `ids`: more than 1048576 entries" in end["message"]
 
 
 # --- connections ---------------------------------------------------------------------------------------------------
