@@ -66,7 +66,7 @@ struct kp_engine_request {
 	kp_str packed; /* the same ids as varints, where they are at hand; empty otherwise */
 	const struct kp_sampling *sampling;
 	kp_str text; /* the prompt as text, for engines that log it; may be empty */
-	/* NULL: no images. Not copied: it stays until the first delta, `end` or cancel. */
+	/* NULL: no images. Of it the pixels' bytes are not copied: they stay until the first delta, `end` or cancel. */
 	const struct kp_media_tensors *media;
 	kp_str media_shm; /* the pixels lie in /dev/shm under this name; empty: they are sent */
 	uint64_t text_fingerprint; /* of what made the ids (kp_text_stack), 0 not known */
@@ -115,7 +115,7 @@ typedef void kp_engine_tokenizer_done(void *user, const struct kp_err *status, k
 struct kp_engine_ops {
 	void (*destroy)(struct kp_engine *e);
 	/* Never NULL; errors come through sink->end after this returned. Everything in the request
-	 * is copied but for media, which is not read any more once a delta has come. */
+	 * is copied but for media's pixels, which are not read any more once a delta has come. */
 	struct kp_engine_call *(*start)(struct kp_engine *e, const struct kp_engine_request *r,
 		const struct kp_engine_sink *sink, void *user);
 	/* Stops it on the engine; no callback follows; the pointer is dead. */

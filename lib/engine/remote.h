@@ -19,7 +19,7 @@
    says what is served there; from then on it is for ids of that tokenizer only. A generation with
    others ends UNAVAILABLE with reason KP_ENGINE_STALE, retryable.
 
-   Limits: 64 MiB a message in either direction, 256 MiB a tokenizer archive,
+   Limits: 64 MiB a message in either direction, pixels besides, 256 MiB a tokenizer archive,
    KP_ENGINE_MAX_CHOICES choices. */
 #ifndef KP_ENGINE_REMOTE_H
 #define KP_ENGINE_REMOTE_H

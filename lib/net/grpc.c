@@ -420,7 +420,7 @@ static int call_bytes(const struct kp_header *md, size_t n_md, size_t n_path, kp
 	size_t total;
 	if (!kp_size_add(message.n, n_tail, &total) || total > UINT32_MAX) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
-			"send message of more than %zu bytes: too long", message.n);
+			"send message of %zu bytes and %zu more: too long", message.n, n_tail);
 	}
 	*ret_bytes = bytes + message.n;
 	return 0;

@@ -330,6 +330,81 @@ static void a_renewed_connection_finishes_its_calls(void **state)
 	assert_null(f->srv.sides[0].conn); /* closed when its calls were over */
 }
 
+enum { TAIL = 200000, WINDOW = 65535 };
+
+static bool window_is_full(struct fixture *f)
+{
+	return f->srv.sides[0].p.body.n >= WINDOW;
+}
+
+/* The tail follows the message as one, from where it lies, across windows; an answer may come before. */
+static void a_message_with_a_tail(void **state)
+{
+	struct fixture *f = *state;
+	char *tail = kp_xmalloc(TAIL);
+	for (size_t i = 0; i < TAIL; i++) {
+		tail[i] = (char)(i * 7 >> 3);
+	}
+	open_channel(f, (struct kp_grpc_opts){ .address = NULL });
+	struct call *c = &f->calls[f->n_calls++];
+	*c = (struct call){ .f = f };
+	kp_buf_init(&c->text, 1 << 20);
+	c->call = kp_grpc_start_long(
+		f->ch, "/t.T/M", KP_S("ask"), kp_str_n(tail, TAIL), 0, false, &call_ops, c);
+	run(f, window_is_full, 0);
+	struct h2_peer *p = &f->srv.sides[0].p;
+	assert_int_equal(p->body.n, WINDOW);
+	assert_false(kp_grpc_is_sent(c->call));
+	H2_HEAD(p, 1);
+	h2_send(p, 1, KP_S("early"));
+	h2_window(p, 1, 3 + TAIL - WINDOW); /* all but the prefix's five bytes */
+	flush_side(&f->srv.sides[0]);
+	run(f, NULL, 20);
+	assert_int_equal(p->body.n, 3 + TAIL);
+	assert_false(kp_grpc_is_sent(c->call));
+	h2_window(p, 1, 5);
+	flush_side(&f->srv.sides[0]);
+	run(f, NULL, 20);
+	assert_true(kp_grpc_is_sent(c->call));
+	memset(tail, 0, TAIL);
+	kp_mem_free(tail);
+	H2_STATUS(p, 1, "0");
+	flush_side(&f->srv.sides[0]);
+	run(f, all_ended, 0);
+	assert_text(c, "early|OK");
+	kp_str body = kp_buf_str(&p->body);
+	assert_int_equal(body.n, 8 + TAIL);
+	assert_memory_equal(body.p,
+		"\0\0\x03\x0d\x43"
+		"ask",
+		8);
+	for (size_t i = 0; i < TAIL; i++) {
+		assert_int_equal((unsigned char)body.p[8 + i], i * 7 >> 3 & 255);
+	}
+}
+
+/* A call that is given up reads its tail no more. */
+static void a_tail_that_is_gone_is_not_read(void **state)
+{
+	struct fixture *f = *state;
+	char *tail = kp_xmalloc(TAIL);
+	memset(tail, 'x', TAIL);
+	open_channel(f, (struct kp_grpc_opts){ .address = NULL });
+	struct call *c = &f->calls[f->n_calls++];
+	*c = (struct call){ .f = f };
+	kp_buf_init(&c->text, 1 << 20);
+	c->call = kp_grpc_start_long(
+		f->ch, "/t.T/M", KP_S("ask"), kp_str_n(tail, TAIL), 0, false, &call_ops, c);
+	run(f, window_is_full, 0);
+	kp_grpc_cancel(c->call);
+	kp_mem_free(tail);
+	h2_window(&f->srv.sides[0].p, 1, TAIL);
+	flush_side(&f->srv.sides[0]);
+	run(f, NULL, 20);
+	assert_int_equal(f->srv.sides[0].p.body.n, WINDOW);
+	assert_int_equal(c->n_ends, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +421,8 @@ int main(void)
 		WITH(keepalive_ends_a_dead_connection),
 		WITH(a_connection_waits_until_it_is_admitted),
 		WITH(a_renewed_connection_finishes_its_calls),
+		WITH(a_message_with_a_tail),
+		WITH(a_tail_that_is_gone_is_not_read),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

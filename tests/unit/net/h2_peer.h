@@ -149,6 +149,16 @@ KP_UNUSED static void h2_goaway(struct h2_peer *p, int32_t last_id, uint32_t err
 	h2_frame(p, NGHTTP2_GOAWAY, 0, 0, kp_buf_str(&b));
 }
 
+/* More of the client's bytes on a stream and its connection. */
+KP_UNUSED static void h2_window(struct h2_peer *p, int32_t id, uint32_t n)
+{
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 4);
+	h2_u32(&b, n);
+	h2_frame(p, NGHTTP2_WINDOW_UPDATE, 0, id, kp_buf_str(&b));
+	h2_frame(p, NGHTTP2_WINDOW_UPDATE, 0, 0, kp_buf_str(&b));
+}
+
 /* --- from the client --- */
 
 static void h2_log_block(struct h2_peer *p, kp_str block)
