@@ -79,7 +79,8 @@ static void thrown(struct kp_msg *msg)
 void kp_flow_media_free(struct kp_flow_media *m, struct kp_gwloop *l)
 {
 	struct garbage *g = NULL;
-	if (m->tensors.pixels.bytes.n >= LARGE && !atomic_load(&m->gateway->closed)) {
+	if (m->pixels && m->n_floats * sizeof(float) >= LARGE &&
+		!atomic_load(&m->gateway->closed)) {
 		g = kp_new(struct garbage);
 		*g = (struct garbage){ .job = { .done = { .run = thrown },
 					       .work = throw_away,
