@@ -70,6 +70,31 @@ def test_row_22_etcd_is_compacted_under_us(operator, join, ns, cluster, serving)
     assert not gateway.end
 
 
+def test_row_22_hundreds_of_pods_at_once(operator, ns, cluster, serving):
+    """More than are put into the world one by one: it is made anew of all that there is; and again when they go."""
+    gateway, _ = serving
+    put(ns, in_pods(programs.engine("many", 1, model="many")))
+    make_pod(ns, "p", "many")
+    pod = {"apiVersion": "v1", "kind": "Pod", **set_status(ns, "p", "10.3.0.0")}
+    gateway.wait(lambda: len(endpoints(gateway)) == 2, "two endpoints")
+    del pod["metadata"]["managedFields"]
+
+    def copy(n):
+        ip = f"10.3.{n // 200}.{n % 200}"
+        meta = {**pod["metadata"], "name": f"p{n}", "uid": f"00000000-0000-4000-8000-{n:012}"}
+        return {**pod, "metadata": meta, "status": {**pod["status"], "podIP": ip, "podIPs": [{"ip": ip}]}}
+
+    cluster.kill_api_server()
+    cluster.put_raw({f"pods/{ns.name}/p{n}": copy(n) for n in range(1, 601)})
+    cluster.up()
+    gateway.wait(lambda: len(endpoints(gateway)) == 602, "602 endpoints", 60)
+    cluster.kill_api_server()
+    for n in range(1, 601):
+        cluster.delete_raw(f"pods/{ns.name}/p{n}")
+    cluster.up()
+    gateway.wait(lambda: sorted(endpoints(gateway)) == ["10.1.0.1:50051", "10.3.0.0:50051"], "those that went are gone", 60)
+
+
 def outage(operator, gateway, cluster, ns, seconds):
     """Nothing of a pod's changes is known meanwhile, gateways come and go, and the API is not asked in a loop."""
     cluster.kill_api_server()
