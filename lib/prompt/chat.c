@@ -51,7 +51,13 @@ static int read_continue(struct kp_json *j, struct kp_turn *turn, struct kp_err 
 
 static int read_effort(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
-	return kp_json_string(j, &turn->chat.reasoning_effort, err);
+	if (kp_json_string(j, &turn->chat.reasoning_effort, err)) {
+		return -1;
+	}
+	turn->chat.thinking = kp_str_eq(turn->chat.reasoning_effort, KP_S("none"))
+				      ? KP_THINKING_OFF
+				      : KP_THINKING_UNSET;
+	return 0;
 }
 
 static int read_template(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)

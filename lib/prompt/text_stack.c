@@ -370,10 +370,24 @@ static int choose(const struct kp_text_stack *s, const struct kp_turn *turn, boo
 				    KP_ARG(turn->model));
 }
 
+static const char *const thinking_names[] = { "enable_thinking", "thinking", "thinking_budget" };
+
+enum { N_SWITCHES = 2, N_THINKING = KP_LEN(thinking_names) };
+
+/* No effort at all is what a switch says too. */
+static bool knows_effort(const struct kp_template *t, kp_str effort)
+{
+	bool is_known = kp_template_mentions(t, KP_S("reasoning_effort"));
+	for (size_t i = 0; i < N_SWITCHES && kp_str_eq(effort, KP_S("none")); i++) {
+		is_known = is_known || kp_template_mentions(t, kp_str_c(thinking_names[i]));
+	}
+	return is_known;
+}
+
 static int check_effort(const struct kp_template *t, const struct kp_chat *chat, struct kp_err *err)
 {
 	if (!chat->reasoning_effort.p || chat->effort_is_a_wish ||
-		kp_template_mentions(t, KP_S("reasoning_effort"))) {
+		knows_effort(t, chat->reasoning_effort)) {
 		return 0;
 	}
 	kp_err_param(err, "reasoning_effort",
@@ -382,19 +396,15 @@ static int check_effort(const struct kp_template *t, const struct kp_chat *chat,
 	return -1;
 }
 
-enum { N_THINKING = 3 };
-
-/* `thinking` of Anthropic's API, for the switches that templates have, unless the request sets them itself. */
+/* `thinking` of Anthropic's API and an effort of `none`, for the switches that templates have, unless the request sets them itself. */
 static size_t thinking_vars(const struct kp_template *t, const struct kp_chat *chat,
 	struct kp_jv values[N_THINKING], struct kp_template_var *vars, struct kp_arena *a)
 {
-	static const char *const names[N_THINKING] = { "enable_thinking", "thinking",
-		"thinking_budget" };
 	enum kp_json_type on = chat->thinking == KP_THINKING_ON ? KP_JSON_TRUE : KP_JSON_FALSE;
 	size_t n = 0;
 	for (size_t i = 0; i < N_THINKING && chat->thinking; i++) {
-		bool is_budget = i == N_THINKING - 1;
-		kp_str name = kp_str_c(names[i]);
+		bool is_budget = i >= N_SWITCHES;
+		kp_str name = kp_str_c(thinking_names[i]);
 		if (!kp_template_mentions(t, name) || kp_jv_get(&chat->kwargs, name) ||
 			(is_budget && !chat->thinking_budget)) {
 			continue;

@@ -382,24 +382,31 @@ static int must_be_false(struct reader *r, struct kp_err *err)
 	return v ? kp_json_fail(&r->j, err, "only false is supported") : 0;
 }
 
-static int must_be_empty(struct reader *r, struct kp_err *err)
+static int read_words(
+	struct reader *r, const char *one, const char *other, const char *what, struct kp_err *err)
 {
 	kp_str v;
 	if (kp_json_string(&r->j, &v, err)) {
 		return -1;
 	}
-	return v.n ? kp_json_fail(&r->j, err, "not supported") : 0;
+	return kp_str_eq(v, kp_str_c(one)) || kp_str_eq(v, kp_str_c(other))
+		       ? 0
+		       : kp_json_fail(&r->j, err, "%s", what);
+}
+
+static int must_be_empty(struct reader *r, struct kp_err *err)
+{
+	return read_words(r, "", "", "not supported", err);
 }
 
 static int read_service_tier(struct reader *r, struct kp_err *err)
 {
-	kp_str v;
-	if (kp_json_string(&r->j, &v, err)) {
-		return -1;
-	}
-	return kp_str_eq(v, KP_S("auto")) || kp_str_eq(v, KP_S("default"))
-		       ? 0
-		       : kp_json_fail(&r->j, err, "only `auto` and `default` are supported");
+	return read_words(r, "auto", "default", "only `auto` and `default` are supported", err);
+}
+
+static int read_verbosity(struct reader *r, struct kp_err *err)
+{
+	return read_words(r, "medium", "medium", "only `medium` is supported", err);
 }
 
 static int read_modalities(struct reader *r, struct kp_err *err)
@@ -559,7 +566,7 @@ static const struct param table[] = {
 	{ "web_search_options", CHAT, NULL, "web search is not supported" },
 	{ "moderation", CHAT, NULL, "not supported" },
 	{ "prompt_cache_options", CHAT, NULL, "not supported" },
-	{ "verbosity", CHAT, NULL, "not supported" },
+	{ "verbosity", CHAT, read_verbosity, NULL },
 	{ "truncate_prompt_tokens", BOTH, NULL, "prompts are never truncated" },
 	{ "guided_decoding_backend", BOTH, NULL, "the engine chooses it" },
 	{ "guided_whitespace_pattern", BOTH, NULL, "not supported" },

@@ -63,6 +63,7 @@ HARMLESS = {
     "metadata": {"a": "b"},
     "service_tier": "auto",
     "modalities": ["text"],
+    "verbosity": "medium",
     "store": False,
     "best_of": 1,
     "echo": False,
@@ -78,7 +79,6 @@ REFUSED = {
     "moderation": {"model": "m"},
     "prediction": {"type": "content", "content": "x"},
     "prompt_cache_options": {"mode": "explicit"},
-    "verbosity": "low",
     "web_search_options": {},
 }
 # Parameters that are taken with some values only.
@@ -88,6 +88,7 @@ REFUSED_VALUES = {
     "store": True,
     "service_tier": "priority",
     "modalities": ["audio"],
+    "verbosity": "low",
     "tool_choice": "required",
     "reasoning_effort": "low",
 }

@@ -257,6 +257,41 @@ static void test_effort_and_the_requests_own_template(void **state)
 	kp_text_stack_unref(own);
 }
 
+/* An effort of `none` is what templates' switches of thinking say; of one that has none it is refused as other efforts are. */
+static void test_no_effort_is_thinking_off(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *source, *effort, *expected;
+	} cases[] = { { "{{ enable_thinking }}", "none", "False" },
+		{ "{{ thinking }}", "none", "False" }, { "{{ enable_thinking }}", "high", NULL },
+		{ "{{ thinking_budget }}", "none", NULL },
+		{ "{{ reasoning_effort }}", "none", "none" } };
+	for (size_t i = 0; i < KP_LEN(cases); i++) {
+		struct kp_err err = KP_ERR_INIT;
+		KP_AUTO(arena) struct kp_arena *a = kp_arena_create(1 << 20);
+		struct kp_turn turn = { .arena = a, .kind = KP_TURN_CHAT };
+		struct kp_text_stack *own = NULL;
+		struct kp_text text;
+		parse(a, "[{\"role\":\"user\",\"content\":\"x\"}]", &turn.chat.messages);
+		turn.chat.reasoning_effort = kp_str_c(cases[i].effort);
+		turn.chat.thinking =
+			cases[i].effort[0] == 'n' ? KP_THINKING_OFF : KP_THINKING_UNSET;
+		kp_str source =
+			kp_arena_printf(a, "{{ messages[0].content and '' }}%s", cases[i].source);
+		assert_int_equal(
+			kp_text_stack_with_template(stack, source, 1 << 20, &own, &err), 0);
+		int rc = kp_text_stack_render(own, &turn, 0, &text, &err);
+		assert_int_equal(rc, cases[i].expected ? 0 : -1);
+		if (cases[i].expected) {
+			assert_true(kp_str_eq(text.s, kp_str_c(cases[i].expected)));
+		} else {
+			assert_string_equal(err.param, "reasoning_effort");
+		}
+		kp_text_stack_unref(own);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +302,7 @@ int main(void)
 		cmocka_unit_test(test_markers_in_the_assistants_history),
 		cmocka_unit_test(test_tools_of_a_model_that_must_not_call),
 		cmocka_unit_test(test_effort_and_the_requests_own_template),
+		cmocka_unit_test(test_no_effort_is_thinking_off),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
