@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static KP_NORETURN void out_of_memory(void)
 {
@@ -71,6 +72,21 @@ static bool must_fail(size_t n)
 void *kp_try_malloc(size_t n)
 {
 	return must_fail(n) ? NULL : malloc(n ? n : 1);
+}
+
+enum { HUGE_PAGE = 2 << 20, LARGE = 32 << 20 /* glibc's DEFAULT_MMAP_THRESHOLD_MAX */ };
+
+void *kp_try_malloc_large(size_t n)
+{
+	if (n < LARGE || must_fail(n)) {
+		return n < LARGE ? kp_try_malloc(n) : NULL;
+	}
+	n = (n + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+	void *p = n > PTRDIFF_MAX ? NULL : aligned_alloc(HUGE_PAGE, n);
+	if (p) {
+		(void)madvise(p, n, MADV_HUGEPAGE); /* a wish; small pages do as well */
+	}
+	return p;
 }
 
 void *kp_try_realloc(void *p, size_t n)

@@ -13,6 +13,9 @@ void *kp_xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *kp_xstrdup(const char *z) __attribute__((malloc, returns_nonnull));
 void *kp_try_malloc(size_t n) KP_MUST_USE;
 void *kp_try_realloc(void *p, size_t n) KP_MUST_USE;
+/* The same for much that is written once. From 32 MiB on, which malloc maps anew each time: rounded up to huge pages, if the kernel gives such; their first
+   touch costs a tenth. */
+void *kp_try_malloc_large(size_t n) KP_MUST_USE;
 void kp_mem_free(void *p);
 /* Frees what `p` points to and leaves NULL in it. */
 #define kp_free(p) (kp_mem_free(*(p)), *(p) = NULL, (void)0)

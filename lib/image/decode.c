@@ -62,7 +62,7 @@ int kp_image_check_size(
 
 int kp_image_init(struct kp_image *i, uint32_t width, uint32_t height, struct kp_err *err)
 {
-	i->px = kp_try_malloc((size_t)width * height * 3 + KP_IMAGE_PAD);
+	i->px = kp_try_malloc_large((size_t)width * height * 3 + KP_IMAGE_PAD);
 	if (!i->px) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED,
 			"allocate an image of %u by %u pixels: out of memory", width, height);

@@ -100,19 +100,22 @@ int kp_image_processor_plan(const struct kp_image_processor *p, uint32_t width, 
 
 /* --- run ------------------------------------------------------------------------------------------------------------ */
 
-/* One channel of n pixels of RGB, four at a time: the loop's own cost is as much as a pixel's. */
-static inline void write_row(
+/* One channel of n pixels of RGB; n is a constant where it can be one, the loop's own cost being as much as a pixel's. */
+static inline __attribute__((always_inline)) void write_row(
 	const float *restrict value, const uint8_t *restrict s, uint32_t n, float *restrict to)
 {
-	uint32_t x = 0;
-	for (; x + 4 <= n; x += 4, s += 12) {
-		to[x] = value[s[0]];
-		to[x + 1] = value[s[3]];
-		to[x + 2] = value[s[6]];
-		to[x + 3] = value[s[9]];
+#pragma GCC unroll 16
+	for (uint32_t x = 0; x < n; x++) {
+		to[x] = value[s[(size_t)x * 3]];
 	}
-	for (; x < n; x++, s += 3) {
-		to[x] = value[*s];
+}
+
+/* One channel of a patch. */
+static inline __attribute__((always_inline)) void write_square(
+	const float *value, const uint8_t *from, size_t pitch, uint32_t patch, float *to)
+{
+	for (uint32_t y = 0; y < patch; y++) {
+		write_row(value, from + y * pitch, patch, to + (size_t)y * patch);
 	}
 }
 
@@ -120,15 +123,17 @@ static inline void write_row(
 static float *write_patch(
 	const struct kp_image_processor *p, const uint8_t *from, size_t pitch, float *to)
 {
-	uint32_t patch = p->patch;
-	size_t n = (size_t)patch * patch;
-	for (int c = 0; c < 3; c++) {
-		const float *first = to;
-		for (uint32_t y = 0; y < patch; y++, to += patch) {
-			write_row(p->value[c], from + y * pitch + c, patch, to);
+	size_t n = (size_t)p->patch * p->patch;
+	for (int c = 0; c < 3; c++, to += n) {
+		if (p->patch == 14) {
+			write_square(p->value[c], from + c, pitch, 14, to);
+		} else if (p->patch == 16) {
+			write_square(p->value[c], from + c, pitch, 16, to);
+		} else {
+			write_square(p->value[c], from + c, pitch, p->patch, to);
 		}
 		for (uint32_t t = 1; t < p->temporal; t++, to += n) {
-			memcpy(to, first, n * sizeof(float));
+			memcpy(to + n, to, n * sizeof(float));
 		}
 	}
 	return to;

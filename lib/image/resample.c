@@ -77,6 +77,24 @@ static void taps_of(struct kp_taps *t, uint32_t i, double centre, double support
 	}
 }
 
+/* At the end of a line, where fewer pixels are left than elsewhere: zeros in front, so that as many are read of each pixel as of any other, and none behind
+   the line. */
+static void even_out(struct kp_taps *t, uint32_t from)
+{
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < t->n; i++) {
+		most = KP_MAX(most, t->count[i]);
+	}
+	for (uint32_t i = t->n; i-- > 0 && t->first[i] + most > from;) {
+		int32_t *k = t->k + (size_t)i * t->stride;
+		uint32_t back = t->first[i] + most - from;
+		memmove(k + back, k, (most - back) * sizeof(*k));
+		memset(k, 0, back * sizeof(*k));
+		t->first[i] -= back;
+		t->count[i] = most;
+	}
+}
+
 static int taps_init(struct kp_taps *t, uint32_t from, uint32_t to, enum kp_image_filter filter,
 	struct kp_err *err)
 {
@@ -98,6 +116,9 @@ static int taps_init(struct kp_taps *t, uint32_t from, uint32_t to, enum kp_imag
 		}
 	}
 	kp_free(&share);
+	if (ok) {
+		even_out(t, from);
+	}
 	return ok ? 0 : kp_err_set(err, KP_RESOURCE_EXHAUSTED, "resize an image: out of memory");
 }
 

@@ -11,79 +11,102 @@
 
 enum { LOW_MASK = (1 << KP_TAPS_LOW_BITS) - 1 };
 
-/* Two 16-bit parts beside each other, as pmaddwd takes them: of coefficients a and b. */
-static inline int32_t high_pair(int32_t a, int32_t b)
+/* Two output pixels beside each other, a in the low half and b in the high one. */
+AVX2 static inline __m256i halves(const void *a, const void *b)
 {
-	return (int32_t)((uint32_t)(a >> KP_TAPS_LOW_BITS & 0xffff) |
-			 (uint32_t)(b >> KP_TAPS_LOW_BITS) << 16);
-}
-static inline int32_t low_pair(int32_t a, int32_t b)
-{
-	return (a & LOW_MASK) | (b & LOW_MASK) << 16;
+	__m256i low = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)a));
+	return _mm256_inserti128_si256(low, _mm_loadu_si128((const __m128i *)b), 1);
 }
 
-/* Four pixels of RGB: the first two's channels side by side in the low half, the others' in the high half. */
-AVX2 static inline __m256i four_pixels(const uint8_t *p)
+/* Four coefficients of each half as pairs of 16 bits, as pmaddwd takes them: high and low parts of the first two, and of the others. */
+struct four {
+	__m256i high[2], low[2];
+};
+AVX2 static inline struct four four_coefficients(const int32_t *a, const int32_t *b)
 {
-	const __m128i order = _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, 6, 9, 7, 10, 8, 11, -1, -1);
-	__m128i px = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), order);
-	return _mm256_cvtepu8_epi16(px);
+	__m256i k = halves(a, b);
+	__m256i parts = _mm256_packs_epi32(_mm256_srai_epi32(k, KP_TAPS_LOW_BITS),
+		_mm256_and_si256(k, _mm256_set1_epi32(LOW_MASK)));
+	return (struct four){ .high = { _mm256_shuffle_epi32(parts, 0x00),
+				      _mm256_shuffle_epi32(parts, 0x55) },
+		.low = { _mm256_shuffle_epi32(parts, 0xaa), _mm256_shuffle_epi32(parts, 0xff) } };
 }
 
-/* Four coefficients of 32 bits as pairs under four_pixels. */
-AVX2 static inline void four_coefficients(const int32_t *k, __m256i *high, __m256i *low)
+/* Of four pixels of RGB in each half the first two, or the last two: each channel's two side by side, as 16 bits. */
+AVX2 static inline __m256i two_pixels(__m256i px, bool is_last)
 {
-	__m128i v = _mm_loadu_si128((const __m128i *)(const void *)k);
-	__m128i h = _mm_srai_epi32(v, KP_TAPS_LOW_BITS);
-	__m128i l = _mm_and_si128(v, _mm_set1_epi32(LOW_MASK));
-	/* 16-bit pairs (k0 k1) and (k2 k3), each four times. */
-	__m128i hp = _mm_packs_epi32(h, h), lp = _mm_packs_epi32(l, l);
-	__m256i spread = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
-	*high = _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(hp), spread);
-	*low = _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(lp), spread);
+	const __m256i first = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1,
+		-1, 0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
+	const __m256i last = _mm256_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1,
+		-1, -1, 6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
+	return _mm256_shuffle_epi8(px, is_last ? last : first);
 }
 
-/* One pixel: the sums of its four columns' parts. */
-AVX2 static inline void put_pixel(__m256i high, __m256i low, uint8_t *to)
+AVX2 static inline __m256i finish(__m256i high, __m256i low)
 {
-	const __m128i half = _mm_set1_epi32(1 << (KP_TAPS_BITS - 1));
-	__m256i both = _mm256_add_epi32(_mm256_slli_epi32(high, KP_TAPS_LOW_BITS), low);
-	__m128i sum =
-		_mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-	sum = _mm_srai_epi32(_mm_add_epi32(sum, half), KP_TAPS_BITS);
-	sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-	uint32_t rgb = (uint32_t)_mm_cvtsi128_si32(sum);
-	to[0] = (uint8_t)rgb;
-	to[1] = (uint8_t)(rgb >> 8);
-	to[2] = (uint8_t)(rgb >> 16);
+	const __m256i half = _mm256_set1_epi32(1 << (KP_TAPS_BITS - 1));
+	__m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, KP_TAPS_LOW_BITS), low);
+	return _mm256_srai_epi32(_mm256_add_epi32(sum, half), KP_TAPS_BITS);
 }
 
-/* `rows` is a constant where this is called. */
+/* Eight pixels: four of each half, as 32 bits R, G, B and nothing. */
+AVX2 static inline void put_eight(const __m256i v[4], uint8_t *to)
+{
+	const __m256i order = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1,
+		-1, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+	__m256i words = _mm256_packs_epi32(v[0], v[1]), more = _mm256_packs_epi32(v[2], v[3]);
+	__m256i px = _mm256_shuffle_epi8(_mm256_packus_epi16(words, more), order);
+	__m128i behind = _mm256_extracti128_si256(px, 1);
+	int32_t end = _mm_extract_epi32(behind, 2);
+	_mm_storeu_si128((__m128i *)(void *)to, _mm256_castsi256_si128(px));
+	_mm_storel_epi64((__m128i *)(void *)(to + 12), behind);
+	memcpy(to + 20, &end, 4);
+}
+
+/* Output pixels x and x + 4 of each of `rows` rows, which is a constant where this is called. */
+AVX2 static inline __attribute__((always_inline)) void make_two(const struct kp_taps *t, uint32_t x,
+	const uint8_t *from, size_t pitch, int rows, __m256i *to, size_t step)
+{
+	const uint8_t *a = from + (size_t)t->first[x] * 3, *b = from + (size_t)t->first[x + 4] * 3;
+	const int32_t *k = t->k + (size_t)x * t->stride, *k_b = k + (size_t)4 * t->stride;
+	uint32_t count = KP_MAX(t->count[x], t->count[x + 4]);
+	__m256i high[KP_TAPS_ROWS], low[KP_TAPS_ROWS];
+#pragma GCC unroll 4
+	for (int r = 0; r < rows; r++) {
+		high[r] = low[r] = _mm256_setzero_si256();
+	}
+	for (uint32_t i = 0; i < count; i += KP_TAPS_GROUP, a += 12, b += 12) {
+		struct four f = four_coefficients(k + i, k_b + i);
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++) {
+			__m256i px = halves(a + (size_t)r * pitch, b + (size_t)r * pitch);
+			__m256i first = two_pixels(px, false), last = two_pixels(px, true);
+			high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(first, f.high[0]));
+			low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(first, f.low[0]));
+			high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(last, f.high[1]));
+			low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(last, f.low[1]));
+		}
+	}
+#pragma GCC unroll 4
+	for (int r = 0; r < rows; r++) {
+		to[(size_t)r * step] = finish(high[r], low[r]);
+	}
+}
+
 AVX2 static inline __attribute__((always_inline)) void make_rows(
 	const struct kp_taps *t, const uint8_t *from, size_t pitch, uint8_t *to, int rows)
 {
 	size_t out = (size_t)t->n * 3;
-	for (uint32_t x = 0; x < t->n; x++, to += 3) {
-		const uint8_t *p = from + (size_t)t->first[x] * 3;
-		const int32_t *k = t->k + (size_t)x * t->stride;
-		__m256i high[KP_TAPS_ROWS], low[KP_TAPS_ROWS];
+	__m256i v[KP_TAPS_ROWS][4];
+	for (uint32_t x = 0; x < t->n; x += 8) {
+		uint32_t at = KP_MIN(x, t->n - 8); /* the last ones are made with some before */
 #pragma GCC unroll 4
-		for (int r = 0; r < rows; r++) {
-			high[r] = low[r] = _mm256_setzero_si256();
-		}
-		for (uint32_t i = 0; i < t->count[x]; i += KP_TAPS_GROUP, p += 12) {
-			__m256i kh, kl;
-			four_coefficients(k + i, &kh, &kl);
-#pragma GCC unroll 4
-			for (int r = 0; r < rows; r++) {
-				__m256i px = four_pixels(p + (size_t)r * pitch);
-				high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(px, kh));
-				low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(px, kl));
-			}
+		for (uint32_t i = 0; i < 4; i++) {
+			make_two(t, at + i, from, pitch, rows, &v[0][i], 4);
 		}
 #pragma GCC unroll 4
 		for (int r = 0; r < rows; r++) {
-			put_pixel(high[r], low[r], to + (size_t)r * out);
+			put_eight(v[r], to + (size_t)r * out + (size_t)at * 3);
 		}
 	}
 }
@@ -91,54 +114,65 @@ AVX2 static inline __attribute__((always_inline)) void make_rows(
 AVX2 void kp_taps_row_avx2(
 	const struct kp_taps *t, const uint8_t *from, size_t pitch, uint8_t *to, bool is_one)
 {
-	if (is_one) {
+	if (t->n < 8) {
+		kp_taps_row_portable(t, from, pitch, to, is_one);
+	} else if (is_one) {
 		make_rows(t, from, pitch, to, 1);
 	} else {
 		make_rows(t, from, pitch, to, KP_TAPS_ROWS);
 	}
 }
 
-/* 16 bytes of an output row. */
-AVX2 static inline void column16(
+/* Two coefficients as pairs of 16 bits, everywhere. */
+AVX2 static inline void two_coefficients(const int32_t *k, __m256i *high, __m256i *low)
+{
+	int64_t both;
+	memcpy(&both, k, sizeof(both));
+	__m256i v = _mm256_set1_epi64x(both);
+	__m256i h = _mm256_srai_epi32(v, KP_TAPS_LOW_BITS);
+	__m256i l = _mm256_and_si256(v, _mm256_set1_epi32(LOW_MASK));
+	*high = _mm256_packs_epi32(h, h);
+	*low = _mm256_packs_epi32(l, l);
+}
+
+/* 32 bytes of an output row. Of an odd number of rows the last one is taken twice, the second time with the zero behind the coefficients. */
+AVX2 static inline __attribute__((always_inline)) void column32(
 	const int32_t *k, uint32_t count, const uint8_t *p, size_t pitch, uint8_t *to)
 {
-	__m256i h0 = _mm256_setzero_si256(), h1 = h0, l0 = h0, l1 = h0;
-	for (uint32_t y = 0; y < count; y += 2) {
-		bool pair = y + 1 < count;
-		__m128i a = _mm_loadu_si128((const __m128i *)(const void *)(p + y * pitch));
-		__m128i b =
-			pair ? _mm_loadu_si128((const __m128i *)(const void *)(p + (y + 1) * pitch))
-			     : _mm_setzero_si128();
-		__m256i first = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
-		__m256i second = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b));
-		int32_t kb = pair ? k[y + 1] : 0;
-		__m256i kh = _mm256_set1_epi32(high_pair(k[y], kb));
-		__m256i kl = _mm256_set1_epi32(low_pair(k[y], kb));
-		h0 = _mm256_add_epi32(h0, _mm256_madd_epi16(first, kh));
-		l0 = _mm256_add_epi32(l0, _mm256_madd_epi16(first, kl));
-		h1 = _mm256_add_epi32(h1, _mm256_madd_epi16(second, kh));
-		l1 = _mm256_add_epi32(l1, _mm256_madd_epi16(second, kl));
+	const __m256i zero = _mm256_setzero_si256();
+	__m256i high[4] = { zero, zero, zero, zero }, low[4] = { zero, zero, zero, zero };
+	for (uint32_t y = 0; y < count; y += 2, p += 2 * pitch) {
+		const uint8_t *next = y + 1 < count ? p + pitch : p;
+		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)p);
+		__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)next);
+		__m256i kh, kl;
+		two_coefficients(k + y, &kh, &kl);
+		__m256i front = _mm256_unpacklo_epi8(a, b), back = _mm256_unpackhi_epi8(a, b);
+		const __m256i pairs[4] = { _mm256_unpacklo_epi8(front, zero),
+			_mm256_unpackhi_epi8(front, zero), _mm256_unpacklo_epi8(back, zero),
+			_mm256_unpackhi_epi8(back, zero) };
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++) {
+			high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(pairs[i], kh));
+			low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(pairs[i], kl));
+		}
 	}
-	const __m256i half = _mm256_set1_epi32(1 << (KP_TAPS_BITS - 1));
-	__m256i s0 = _mm256_add_epi32(_mm256_slli_epi32(h0, KP_TAPS_LOW_BITS), l0);
-	__m256i s1 = _mm256_add_epi32(_mm256_slli_epi32(h1, KP_TAPS_LOW_BITS), l1);
-	s0 = _mm256_srai_epi32(_mm256_add_epi32(s0, half), KP_TAPS_BITS);
-	s1 = _mm256_srai_epi32(_mm256_add_epi32(s1, half), KP_TAPS_BITS);
-	/* Packing works by halves; the quarters are put in order again. */
-	__m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(s0, s1), 0xd8);
-	__m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(words, words), 0xd8);
-	_mm_storeu_si128((__m128i *)(void *)to, _mm256_castsi256_si128(bytes));
+	/* Unpacking and packing both work within halves, so the order is the first one. */
+	__m256i words = _mm256_packs_epi32(finish(high[0], low[0]), finish(high[1], low[1]));
+	__m256i more = _mm256_packs_epi32(finish(high[2], low[2]), finish(high[3], low[3]));
+	_mm256_storeu_si256((__m256i *)(void *)to, _mm256_packus_epi16(words, more));
 }
 
 AVX2 void kp_taps_column_avx2(const int32_t *k, uint32_t count, const uint8_t *from, size_t pitch,
 	uint8_t *to, size_t bytes)
 {
-	size_t at = 0;
-	for (; at + 16 <= bytes; at += 16) {
-		column16(k, count, from + at, pitch, to + at);
+	if (bytes < 32) {
+		kp_taps_column_portable(k, count, from, pitch, to, bytes);
+		return;
 	}
-	if (at < bytes) {
-		kp_taps_column_portable(k, count, from + at, pitch, to + at, bytes - at);
+	for (size_t i = 0; i < bytes; i += 32) {
+		size_t at = KP_MIN(i, bytes - 32); /* the last ones are made with some before */
+		column32(k, count, from + at, pitch, to + at);
 	}
 }
 #endif

@@ -79,7 +79,7 @@ int kp_webp_decode(kp_str bytes, const struct kp_image_limits *limits, struct kp
 		return -1;
 	}
 	size_t n = (size_t)w.width * w.height, pixel = w.alpha ? 4 : 3;
-	struct kp_image i = { kp_try_malloc(n * pixel + KP_IMAGE_PAD), w.width, w.height };
+	struct kp_image i = { kp_try_malloc_large(n * pixel + KP_IMAGE_PAD), w.width, w.height };
 	int status = 0;
 	if (!i.px) {
 		status = kp_err_set(err, KP_RESOURCE_EXHAUSTED,

@@ -51,7 +51,7 @@ int kp_flow_media_alloc(struct kp_flow *f, size_t bytes, struct kp_err *err)
 		}
 		kp_log(KP_LOG_DEBUG, "images are sent", kp_f_err(&full));
 	}
-	m->pixels = m->heap = kp_try_malloc(bytes);
+	m->pixels = m->heap = kp_try_malloc_large(bytes);
 	return m->pixels ? 0
 			 : kp_err_set(err, KP_RESOURCE_EXHAUSTED,
 				   "out of memory for %zu bytes of images", bytes);

@@ -158,12 +158,18 @@ def test_scans_without_end_are_refused(ours):
 def test_resizing_is_pillows(ours):
     """MM-12: bilinear, bicubic and Lanczos, with and without SIMD."""
     random_ = random.Random(SEED)
-    for round_ in range(250):
+    for round_ in range(300):
         width, height, to_width, to_height = (random_.randrange(1, 220) for _ in range(4))
         if round_ % 10 == 0:
             to_width = width
         elif round_ % 10 == 1:
             to_height = height
+        elif round_ % 10 == 2:  # less than what is made at once
+            to_width = random_.randrange(1, 36)
+        elif round_ % 10 == 3:  # wider than that, from less than a filter takes
+            width, height = random_.randrange(1, 8), random_.randrange(1, 8)
+        elif round_ % 10 == 4:  # nearly the same
+            to_width, to_height = max(1, width + random_.randrange(-3, 4)), max(1, height + random_.randrange(-3, 4))
         image, number = picture(random_, width, height), random_.choice([1, 2, 3])
         want = np.array(image.resize((to_width, to_height), resample=number))
         for portable in (0, 1):
