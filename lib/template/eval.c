@@ -7,6 +7,28 @@
 static int eval_compare(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
 
+/* A variable's attribute, where it is a member of a JSON object, as a message's mostly is. */
+static int eval_member(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	const struct kp_tv *obj = kp_tpl_slot(act, n->a->ref);
+	if (obj->type != KP_TV_DICT || !(obj->flags & KP_TVF_JV) || n->dict_method ||
+		(n->flags & KP_NF_DUNDER)) {
+		return kp_tpl_eval(I, act, n, ret);
+	}
+	for (uint32_t i = 0; i < obj->n; i++) {
+		const struct kp_jmember *m = &obj->jmembers[i];
+		if (kp_str_eq_name(m->key, n->attr)) {
+			*ret = m->value.type == KP_JSON_STRING
+				       ? kp_tv_str(m->value.s, obj->origin)
+				       : kp_tv_from_jv(&m->value, obj->origin);
+			return kp_tpl_charge(I, 1 + i / 16);
+		}
+	}
+	*ret = kp_tpl_undef_attr(obj, n->attr);
+	return kp_tpl_charge(I, 1 + obj->n / 16);
+}
+
 /* Leaves without a call; everything else through kp_tpl_eval. */
 static inline int eval(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
@@ -14,6 +36,9 @@ static inline int eval(
 	if (n->op == KP_OP_CONST) {
 		*ret = n->k;
 		return 0;
+	}
+	if (n->op == KP_OP_GETATTR && n->a->op == KP_OP_NAME) {
+		return eval_member(I, act, n, ret);
 	}
 	if (n->op == KP_OP_NAME) {
 		*ret = *kp_tpl_slot(act, n->ref);
@@ -418,6 +443,56 @@ int kp_tpl_eval_args(struct kp_interp *I, struct kp_act *act, const struct kp_tp
 	ret->pos = pos;
 	ret->kw = kw;
 	return 0;
+}
+
+/* --- conditions --------------------------------------------------------------------------------------------------------------------- */
+
+static int is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n);
+
+/* NOT, AND, OR: what is asked is whether it is true, so its value is not made. */
+static int logic_is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
+{
+	if (kp_tpl_charge(I, 1)) {
+		return -1;
+	}
+	if (KP_UNLIKELY(I->depth >= KP_TPL_MAX_DEPTH)) {
+		return kp_tpl_fail_depth(I);
+	}
+	I->depth++;
+	int r = is_true(I, act, n->a);
+	if (n->op == KP_OP_NOT) {
+		r = r < 0 ? r : !r;
+	} else if (r == (n->op == KP_OP_AND)) {
+		r = is_true(I, act, n->b);
+	}
+	I->depth--;
+	return r;
+}
+
+static int is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
+{
+	struct kp_tv v, b;
+	switch (n->op) {
+	case KP_OP_NOT:
+	case KP_OP_AND:
+	case KP_OP_OR:
+		return logic_is_true(I, act, n);
+	case KP_OP_COMPARE:
+		if (n->n_ops == 1) {
+			return kp_tpl_charge(I, 1) || eval(I, act, n->items[0], &v) ||
+					       eval(I, act, n->items[1], &b)
+				       ? -1
+				       : compare(I, n->ops[0], &v, &b);
+		}
+		/* fall through */
+	default:
+		return eval(I, act, n, &v) ? -1 : kp_tv_truth(&v);
+	}
+}
+
+int kp_tpl_is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
+{
+	return is_true(I, act, n);
 }
 
 int kp_tpl_call_value(struct kp_interp *I, const struct kp_tv *callee,

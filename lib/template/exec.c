@@ -108,21 +108,16 @@ static enum kp_exec exec_output(struct kp_interp *I, struct kp_act *act, const s
 
 static enum kp_exec exec_if(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
 {
-	struct kp_tv v;
-	if (kp_tpl_eval(I, act, n->a, &v)) {
-		return KP_EXEC_ERR;
-	}
-	if (kp_tv_truth(&v)) {
-		return kp_tpl_exec(I, act, n->b);
+	int r = kp_tpl_is_true(I, act, n->a);
+	if (r) {
+		return r < 0 ? KP_EXEC_ERR : kp_tpl_exec(I, act, n->b);
 	}
 	for (uint32_t i = 0; i < n->n; i++) {
 		const struct kp_node *elif = n->items[i];
 		I->line = elif->line;
-		if (kp_tpl_eval(I, act, elif->a, &v)) {
-			return KP_EXEC_ERR;
-		}
-		if (kp_tv_truth(&v)) {
-			return kp_tpl_exec(I, act, elif->b);
+		r = kp_tpl_is_true(I, act, elif->a);
+		if (r) {
+			return r < 0 ? KP_EXEC_ERR : kp_tpl_exec(I, act, elif->b);
 		}
 	}
 	return n->c ? kp_tpl_exec(I, act, n->c) : KP_EXEC_OK;
@@ -248,6 +243,9 @@ enum kp_exec kp_tpl_exec(struct kp_interp *I, struct kp_act *act, const struct k
 	}
 	if (kp_tpl_charge(I, 1)) {
 		return KP_EXEC_ERR;
+	}
+	while (n->op == KP_OP_SEQ && n->n == 1) {
+		n = n->items[0];
 	}
 	I->depth++;
 	I->line = n->line;

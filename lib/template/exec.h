@@ -51,6 +51,8 @@ int kp_tpl_eval_args(struct kp_interp *I, struct kp_act *act, const struct kp_tp
 /* Applies the filter chain of a block to its text. */
 int kp_tpl_eval_filters(struct kp_interp *I, struct kp_act *act, const struct kp_node *filters,
 	const struct kp_tv *text, struct kp_tv *ret);
+/* Whether it is true: 1, 0, -1. As kp_tpl_eval and kp_tv_truth. */
+int kp_tpl_is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n);
 /* Evaluates and prints. */
 int kp_tpl_emit(struct kp_interp *I, struct kp_act *act, const struct kp_node *n);
 int kp_tpl_eval_call(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,

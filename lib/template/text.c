@@ -89,11 +89,6 @@ int kp_tpl_buf_add_sub(struct kp_interp *I, struct kp_tpl_buf *b, const struct k
 	return 0;
 }
 
-int kp_tpl_buf_add_str(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *s)
-{
-	return kp_tpl_buf_add_sub(I, b, s, 0, s->n);
-}
-
 int kp_tpl_buf_fill(struct kp_interp *I, struct kp_tpl_buf *b, char c, size_t n, uint8_t origin)
 {
 	char block[64];

@@ -31,9 +31,15 @@ static inline int kp_tpl_buf_add(
 	return kp_tpl_buf_mark(I, b, s.n, origin);
 }
 /* A string value, or bytes [from, to) of one, with their origins. */
-int kp_tpl_buf_add_str(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *s);
 int kp_tpl_buf_add_sub(struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *s,
 	uint32_t from, uint32_t to);
+static inline int kp_tpl_buf_add_str(
+	struct kp_interp *I, struct kp_tpl_buf *b, const struct kp_tv *s)
+{
+	return KP_LIKELY(!(s->flags & KP_TVF_MIXED))
+		       ? kp_tpl_buf_add(I, b, kp_str_n(s->s, s->n), s->origin)
+		       : kp_tpl_buf_add_sub(I, b, s, 0, s->n);
+}
 int kp_tpl_buf_fill(struct kp_interp *I, struct kp_tpl_buf *b, char c, size_t n, uint8_t origin);
 int kp_tpl_buf_cp(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t cp, uint8_t origin);
 /* The buffer as a value; it becomes the value's, but may still be appended to through values. */
