@@ -143,6 +143,8 @@ struct kp_node {
 	};
 	struct kp_frame *frame3; /* FOR: the filter's */
 	uint32_t loop_slots;     /* FOR, recursive: slots of its function */
+	/* FOR: once this is false behind a round, all others would do nothing (latch.c); NULL: nobody knows */
+	const struct kp_node *latch;
 };
 
 struct kp_tpl_name {

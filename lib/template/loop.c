@@ -210,6 +210,17 @@ static int loop_new(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 	return 0;
 }
 
+/* Behind a round of a loop with a latch: would the others do nothing? 1, 0, -1. What is iterated over must be nobody's who would go on with it. */
+static int is_over(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,
+	const struct kp_tv *iterable)
+{
+	if (iterable->type != KP_TV_LIST && iterable->type != KP_TV_RANGE) {
+		return 0;
+	}
+	int r = kp_tpl_is_true(I, act, n->latch);
+	return r < 0 ? r : !r;
+}
+
 /* Runs the loop's body over the elements. `act` holds the loop's variables. */
 static int run_loop(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,
 	const struct kp_tv *iterable, int64_t depth0, enum kp_exec *ret)
@@ -242,6 +253,9 @@ static int run_loop(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 		}
 		/* jinja2 notes at the end of the body that it ran, so a `continue` in every round lets the else branch run. */
 		ran |= e == KP_EXEC_OK;
+		if (n->latch && (r = is_over(I, act, n, iterable)) != 0) {
+			break;
+		}
 	}
 	if (r < 0) {
 		return -1;

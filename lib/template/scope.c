@@ -522,6 +522,7 @@ static int gen_for(struct gen *g, struct scope *s, struct kp_node *n)
 		n->frame3->n_slots = fn.n_slots;
 	}
 	if (!(n->flags & KP_NF_RECURSIVE)) {
+		n->latch = kp_tpl_latch(n);
 		return gen_loop_scopes(g, s, n, s->fn);
 	}
 	struct fn fn = { .parent = s->fn };

@@ -452,6 +452,40 @@ static void test_strftime(void **state)
 	}
 }
 
+/* A loop whose switch is turned is left; one that would still do something is not. */
+static void test_latch(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *body;
+		bool is_left;
+	} loops[] = {
+		{ "{% if ns.open and i == 3 %}{% set ns.open = false %}{% endif %}", true },
+		{ "{% set k = 7 - loop.index0 %}{% if ns.open %}{% set ns.open = k > 3 %}{% endif %}",
+			true },
+		{ "{% if not ns.found and i == 3 %}{% set ns.found = true %}{% endif %}", true },
+		{ "{% if ns.open and i == 3 %}{% set ns.open = false %}{% else %}{% set ns.n = i %}{% endif %}",
+			false },
+		{ "{% if i == 3 and ns.open %}{% set ns.open = false %}{% endif %}", false },
+		{ "{% if ns.open %}{% set ns.open = false %}{% endif %}{% set ns.n = i %}", false },
+		{ "{% if ns.open %}{% set ns.open = false %}{% set ns.l = loop %}{% endif %}",
+			false },
+	};
+	for (size_t i = 0; i < KP_LEN(loops); i++) {
+		struct render r;
+		KP_AUTO(buf) struct kp_buf b;
+		kp_buf_init(&b, 4096);
+		kp_buf_printf(&b,
+			"{%% set ns = namespace(open=true) %%}{%% for i in range(90000) %%}%s{%% endfor %%}done",
+			loops[i].body);
+		render(&r, kp_buf_str(&b), KP_S("{}"),
+			(struct kp_template_opts){ .max_steps = 10000 });
+		assert_int_equal(r.rc, loops[i].is_left ? 0 : -1);
+		assert_int_equal(r.err.code, loops[i].is_left ? KP_OK : KP_RESOURCE_EXHAUSTED);
+		done(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -469,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_growing_strings),
 		cmocka_unit_test(test_what_is_in_it),
 		cmocka_unit_test(test_strftime),
+		cmocka_unit_test(test_latch),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
