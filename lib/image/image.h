@@ -13,7 +13,7 @@ enum kp_image_format { KP_IMAGE_NONE = 0, KP_IMAGE_JPEG, KP_IMAGE_PNG, KP_IMAGE_
 
 enum {
 	KP_IMAGE_MAX_SIDE = 65535,
-	KP_IMAGE_PAD = 32, /* bytes behind the last pixel that may be read, for SIMD */
+	KP_IMAGE_PAD = 64, /* bytes behind the last pixel that may be read, for SIMD */
 };
 
 /* Rows from top to bottom without gaps, R, G, B. Zeroed is empty. */

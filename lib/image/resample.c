@@ -43,11 +43,11 @@ static const struct {
 	[KP_IMAGE_BICUBIC] = { cubic, 2.0 },
 };
 
-static bool portable_only;
+static enum kp_image_simd simd_limit;
 
-void kp_image_portable_only(bool on)
+void kp_image_limit_simd(enum kp_image_simd limit)
 {
-	portable_only = on;
+	simd_limit = limit;
 }
 
 static void taps_fini(struct kp_taps *t)
@@ -55,6 +55,7 @@ static void taps_fini(struct kp_taps *t)
 	kp_free(&t->first);
 	kp_free(&t->count);
 	kp_free(&t->k);
+	kp_free(&t->wide_block);
 }
 
 /* Of one output pixel: the input pixels that count and their share. */
@@ -122,23 +123,26 @@ static int taps_init(struct kp_taps *t, uint32_t from, uint32_t to, enum kp_imag
 	return ok ? 0 : kp_err_set(err, KP_RESOURCE_EXHAUSTED, "resize an image: out of memory");
 }
 
-static kp_taps_row_fn *row_half(void)
+static void choose(struct kp_resizer *r)
 {
+	r->row = kp_taps_row_portable;
+	r->column = kp_taps_column_portable;
 #if defined(__x86_64__)
-	if (!portable_only && __builtin_cpu_supports("avx2")) {
-		return kp_taps_row_avx2;
+	if (simd_limit == KP_IMAGE_SIMD_NONE || !__builtin_cpu_supports("avx2")) {
+		return;
+	}
+	r->row = kp_taps_row_avx2;
+	r->column = kp_taps_column_avx2;
+	if (simd_limit == KP_IMAGE_SIMD_AVX2 || !kp_taps_is_wide()) {
+		return;
+	}
+	if (r->columns->n && kp_taps_widen_row(r->columns)) {
+		r->row = kp_taps_row_avx512;
+	}
+	if (r->rows->n && kp_taps_widen_column(r->rows)) {
+		r->column = kp_taps_column_avx512;
 	}
 #endif
-	return kp_taps_row_portable;
-}
-static kp_taps_column_fn *column_half(void)
-{
-#if defined(__x86_64__)
-	if (!portable_only && __builtin_cpu_supports("avx2")) {
-		return kp_taps_column_avx2;
-	}
-#endif
-	return kp_taps_column_portable;
 }
 
 enum { WINDOW = 32 }; /* rows that it has more than the filter is high */
@@ -158,6 +162,7 @@ int kp_resizer_init(struct kp_resizer *r, const struct kp_image *from, uint32_t 
 		kp_resizer_fini(r);
 		return -1;
 	}
+	choose(r);
 	if (!r->columns->n || !r->rows->n) {
 		return 0; /* no pass, or one alone */
 	}
@@ -195,7 +200,6 @@ static const uint8_t *row_of(const struct kp_image *i, uint32_t y)
 static const uint8_t *slide(struct kp_resizer *r, uint32_t first, uint32_t count)
 {
 	size_t pitch = (size_t)r->width * 3;
-	kp_taps_row_fn *row = row_half();
 	while (r->end < first + count) {
 		/* Past the last row that is needed there may be none. */
 		bool is_one = r->end + KP_TAPS_ROWS > r->last;
@@ -205,7 +209,7 @@ static const uint8_t *slide(struct kp_resizer *r, uint32_t first, uint32_t count
 				(r->end - first) * pitch);
 			r->begin = first;
 		}
-		row(r->columns, row_of(r->from, r->end), (size_t)r->from->width * 3,
+		r->row(r->columns, row_of(r->from, r->end), (size_t)r->from->width * 3,
 			r->window + (r->end - r->begin) * pitch, is_one);
 		r->end += n;
 	}
@@ -215,19 +219,16 @@ static const uint8_t *slide(struct kp_resizer *r, uint32_t first, uint32_t count
 void kp_resizer_rows(struct kp_resizer *r, uint32_t n, uint8_t *to)
 {
 	size_t pitch = (size_t)r->width * 3;
-	kp_taps_column_fn *column = column_half();
-	kp_taps_row_fn *row = row_half();
 	for (; n; n--, r->y++, to += pitch) {
 		if (!r->rows->n && !r->columns->n) {
 			memcpy(to, row_of(r->from, r->y), pitch);
 		} else if (!r->rows->n) {
-			row(r->columns, row_of(r->from, r->y), 0, to, true);
+			r->row(r->columns, row_of(r->from, r->y), 0, to, true);
 		} else {
 			uint32_t first = r->rows->first[r->y], count = r->rows->count[r->y];
 			const uint8_t *from =
 				r->columns->n ? slide(r, first, count) : row_of(r->from, first);
-			column(r->rows->k + (size_t)r->y * r->rows->stride, count, from, pitch, to,
-				pitch);
+			r->column(r->rows, r->y, from, pitch, to, pitch);
 		}
 	}
 }

@@ -28,9 +28,10 @@ void kp_taps_row_portable(
 	}
 }
 
-void kp_taps_column_portable(const int32_t *k, uint32_t count, const uint8_t *from, size_t pitch,
-	uint8_t *to, size_t bytes)
+void kp_taps_column_portable(const struct kp_taps *t, uint32_t row, const uint8_t *from,
+	size_t pitch, uint8_t *to, size_t bytes)
 {
+	const int32_t *k = t->k + (size_t)row * t->stride;
 	enum { BLOCK = 256 };
 	int32_t sum[BLOCK];
 	for (size_t at = 0; at < bytes; at += BLOCK) {
@@ -38,7 +39,7 @@ void kp_taps_column_portable(const int32_t *k, uint32_t count, const uint8_t *fr
 		for (size_t i = 0; i < n; i++) {
 			sum[i] = 1 << (KP_TAPS_BITS - 1);
 		}
-		for (uint32_t y = 0; y < count; y++) {
+		for (uint32_t y = 0; y < t->count[row]; y++) {
 			const uint8_t *p = from + y * pitch + at;
 			for (size_t i = 0; i < n; i++) {
 				sum[i] += p[i] * k[y];

@@ -163,16 +163,16 @@ AVX2 static inline __attribute__((always_inline)) void column32(
 	_mm256_storeu_si256((__m256i *)(void *)to, _mm256_packus_epi16(words, more));
 }
 
-AVX2 void kp_taps_column_avx2(const int32_t *k, uint32_t count, const uint8_t *from, size_t pitch,
-	uint8_t *to, size_t bytes)
+AVX2 void kp_taps_column_avx2(const struct kp_taps *t, uint32_t y, const uint8_t *from,
+	size_t pitch, uint8_t *to, size_t bytes)
 {
 	if (bytes < 32) {
-		kp_taps_column_portable(k, count, from, pitch, to, bytes);
+		kp_taps_column_portable(t, y, from, pitch, to, bytes);
 		return;
 	}
 	for (size_t i = 0; i < bytes; i += 32) {
 		size_t at = KP_MIN(i, bytes - 32); /* the last ones are made with some before */
-		column32(k, count, from + at, pitch, to + at);
+		column32(t->k + (size_t)y * t->stride, t->count[y], from + at, pitch, to + at);
 	}
 }
 #endif

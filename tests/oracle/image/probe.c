@@ -2,7 +2,7 @@
    bytes that its "bytes" counts.
    d: an image's file. Decoded: {"width","height","bytes"} and RGB.
    h: an image's file. Its head: {"format","width","height","orientation","bytes":0}.
-   r: "FROM_WIDTH FROM_HEIGHT WIDTH HEIGHT FILTER PORTABLE\n" and RGB. Resized: as d.
+   r: "FROM_WIDTH FROM_HEIGHT WIDTH HEIGHT FILTER SIMD_LIMIT\n" and RGB. Resized: as d.
    x: "LENGTH\n", a preprocessor_config.json of that length and an image's file: {"grid":[h,w],"tokens","width","height",
       "bytes"} and floats. */
 #include "image/processor.h"
@@ -79,10 +79,10 @@ static int resize(kp_str text, struct answer *a, struct kp_err *err)
 		return -1;
 	}
 	memcpy(from.px, text.p + line, text.n - line);
-	kp_image_portable_only(v[5]);
+	kp_image_limit_simd((enum kp_image_simd)v[5]);
 	int status = kp_image_resize(
 		&from, (uint32_t)v[2], (uint32_t)v[3], (enum kp_image_filter)v[4], &to, err);
-	kp_image_portable_only(false);
+	kp_image_limit_simd(KP_IMAGE_SIMD_ANY);
 	kp_image_fini(&from);
 	if (!status) {
 		give_image(a, &to);
@@ -144,7 +144,9 @@ int main(void)
 		}
 		kp_buf_addc(&a.head, '\n');
 		fwrite(a.head.p, 1, a.head.n, stdout);
-		fwrite(a.bytes, 1, a.n, stdout);
+		if (a.n) {
+			fwrite(a.bytes, 1, a.n, stdout);
+		}
 		fflush(stdout);
 		kp_free(&a.bytes);
 		a.n = 0;
