@@ -91,6 +91,17 @@ static int add_tensor(struct kp_buf *b, const struct kp_sim_tensor *t, struct kp
 	return 0;
 }
 
+/* vLLM itself does not look: it would normalize floats twice, and take bytes for floats. */
+static int check_type(
+	const struct kp_sim *s, const struct kp_sim_tensor *pixels, struct kp_err *err)
+{
+	const char *want = s->opts->normalizes ? "uint8" : "float32";
+	return kp_str_eq(kp_str_c(pixels->dtype), kp_str_c(want))
+		       ? 0
+		       : kp_err_set(err, KP_INVALID_ARGUMENT, "%s are %s, not %s", pixels->name,
+				 pixels->dtype, want);
+}
+
 static int check_spans(const struct kp_sim_request *r, struct kp_err *err)
 {
 	const struct kp_sim_media *m = r->media;
@@ -124,7 +135,7 @@ int kp_sim_take_media(struct kp_sim *s, const struct kp_sim_request *r, struct k
 			return -1;
 		}
 	}
-	if (check_spans(r, err)) {
+	if (check_spans(r, err) || check_type(s, &m->tensors[0], err)) {
 		return -1;
 	}
 	kp_buf_printf(&b, "},\"token\":%u,\"spans\":[", m->token);

@@ -35,6 +35,7 @@ enum opt {
 	OPT_MAX_STREAMS,
 	OPT_SHM,
 	OPT_ITEM_LIMITS,
+	OPT_NORMALIZES,
 	OPT_PROTOCOL,
 };
 
@@ -75,6 +76,8 @@ static const struct kp_option table[] = {
 	{ "log-ids", OPT_LOG_IDS, NULL, "with the prompt's ids, and what was said of sampling" },
 	{ "shm", OPT_SHM, "TEXT", "shm_namespace_id, \"\" for none (that of its /dev/shm)" },
 	{ "item-limits", OPT_ITEM_LIMITS, "TEXT", "mm_item_limits, e.g. image=2 (none)" },
+	{ "normalizes", OPT_NORMALIZES, NULL,
+		"mm_device_do_normalize: pixels as bytes, others are refused" },
 	{ "max-streams", OPT_MAX_STREAMS, "N",
 		"MAX_CONCURRENT_STREAMS of a connection (no limit)" },
 };
@@ -251,6 +254,9 @@ static int apply(void *ctx, const struct kp_option *opt, const char *z, struct k
 		return 0;
 	case OPT_ITEM_LIMITS:
 		o->item_limits = z;
+		return 0;
+	case OPT_NORMALIZES:
+		o->normalizes = true;
 		return 0;
 	case OPT_MAX_STREAMS:
 		return kp_option_u32(opt, z, 0, INT32_MAX, &o->max_streams, err);

@@ -92,6 +92,7 @@ struct kp_sim_opts {
 	bool log_ids;
 	const char *shm;         /* what it says of its /dev/shm; NULL: the truth */
 	const char *item_limits; /* of a prompt's images, as vLLM says it */
+	bool normalizes;
 	struct kp_sim_control control;
 };
 /* 0, 1 (--help was printed) or -1; `tokens` is the caller's to free in every case. */

@@ -187,6 +187,7 @@ static void server_info(struct kp_sim *s, const struct kp_sim_protocol *p, grpc_
 	kp_sim_shm_namespace(shm);
 	m.shm_namespace_id = s->opts->shm ? text(s->opts->shm) : shm;
 	m.mm_item_limits = text(s->opts->item_limits);
+	m.mm_device_do_normalize = s->opts->normalizes;
 	kp_sim_answer(s, call, metadata, &m.base);
 }
 

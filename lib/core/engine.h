@@ -86,7 +86,7 @@ struct kp_engine_info {
 	bool has_bos;
 	uint32_t max_running; /* sequences the engine runs at once, 0 unknown */
 	uint32_t max_images;  /* of a prompt, UINT32_MAX: it does not say */
-	bool normalizes;      /* it takes pixels as bytes, which we do not send */
+	bool normalizes;      /* it takes pixels as bytes: floats it would normalize twice */
 	kp_str shm;           /* which /dev/shm it has, "": not said */
 	/* The model's own sampling defaults: only `set` and the fields it names. No engine applies
 	   them by itself, nor does kp_engine, which is one of many to an endpoint and may never

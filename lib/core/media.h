@@ -23,7 +23,7 @@ struct kp_media_span {
 };
 
 /* A tensor as engines are sent it: row by row, low byte first. */
-enum kp_tensor_type { KP_TENSOR_F32 = 1, KP_TENSOR_I64 };
+enum kp_tensor_type { KP_TENSOR_F32 = 1, KP_TENSOR_I64, KP_TENSOR_U8 };
 struct kp_tensor {
 	enum kp_tensor_type type;
 	uint32_t shape[KP_MEDIA_DIMS], n_dims;
@@ -38,7 +38,8 @@ struct kp_media_tensors {
 	const kp_str
 		*hashes; /* what the image and its processing are, for the engine's cache: hex */
 	kp_id token;     /* that the spans consist of */
-	struct kp_tensor pixels;  /* F32 */
+	struct kp_tensor
+		pixels; /* F32; U8, as they were before normalizing, for an engine that does it itself */
 	struct kp_tensor grid;    /* I64 [n][3]: temporal, down, across; n_dims 0: none */
 	struct kp_tensor patches; /* I64 [n]: rows of each image; n_dims 0: none */
 };

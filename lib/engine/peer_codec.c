@@ -75,6 +75,7 @@ static const struct kp_peer_field description_fields[] = {
 	[12] = { "has_bos", KP_PEER_BOOL, AT(info.has_bos) },
 	[13] = { "bos", KP_PEER_U32, AT(info.bos) },
 	[14] = { "max_running", KP_PEER_U32, AT(info.max_running) },
+	[16] = { "normalizes", KP_PEER_BOOL, AT(info.normalizes) },
 };
 #undef AT
 enum { DESCRIPTION_EOS = 11, DESCRIPTION_DEFAULTS = 15 };

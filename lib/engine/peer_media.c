@@ -4,7 +4,8 @@
 
 #include "wire/list.h"
 
-enum { TOKEN = 1, IMAGES = 2, SHAPE = 3, PIXELS = 4 };
+enum { TOKEN = 1, IMAGES = 2, SHAPE = 3, PIXELS = 4, TYPE = 5 };
+enum { TYPE_FLOATS = 0, TYPE_BYTES = 1 };
 enum { OFFSET = 1, LENGTH = 2, HASH = 3, GRID = 4, GRID_MAX = 1 << 16, HASH_BYTES = 64 };
 
 static int bad(struct kp_err *err, const char *what)
@@ -30,6 +31,9 @@ void kp_peer_add_media(struct kp_buf *b, uint32_t number, const struct kp_media_
 		kp_wire_end(&in, at);
 	}
 	kp_wire_add_packed(&in, SHAPE, m->pixels.shape, m->pixels.n_dims);
+	if (m->pixels.type == KP_TENSOR_U8) {
+		kp_wire_add_u64(&in, TYPE, TYPE_BYTES);
+	}
 	kp_wire_add_key(&in, PIXELS, KP_WIRE_BYTES);
 	kp_wire_add_varint(&in, n);
 	b->failed |= in.failed;
@@ -103,6 +107,17 @@ static int read_shape(struct kp_tensor *t, const struct kp_wire_field *f, struct
 	return more < 0 ? bad(err, "the shape") : 0;
 }
 
+static int read_type(struct kp_tensor *t, uint64_t type, struct kp_err *err)
+{
+	if (type > TYPE_BYTES) {
+		return kp_err_set(err, KP_UNIMPLEMENTED,
+			"read `media.type`: %llu is not known to this version",
+			(unsigned long long)type);
+	}
+	t->type = type == TYPE_BYTES ? KP_TENSOR_U8 : KP_TENSOR_F32;
+	return 0;
+}
+
 static int read_fields(struct kp_peer_media *d, kp_str bytes, struct kp_err *err)
 {
 	struct kp_media_tensors *t = &d->tensors;
@@ -121,7 +136,9 @@ static int read_fields(struct kp_peer_media *d, kp_str bytes, struct kp_err *err
 			rc = read_shape(&t->pixels, &f, err);
 		} else if (f.number == PIXELS && f.type == KP_WIRE_BYTES) {
 			t->pixels.bytes = kp_wire_str(f.bytes);
-		} else if (f.number <= PIXELS) {
+		} else if (f.number == TYPE && f.type == KP_WIRE_VARINT) {
+			rc = read_type(&t->pixels, f.value, err);
+		} else if (f.number <= TYPE) {
 			rc = bad(err, "not valid protobuf");
 		}
 		if (rc) {
@@ -153,7 +170,7 @@ static int check_spans(
 static int check_pixels(struct kp_peer_media *d, struct kp_err *err)
 {
 	struct kp_media_tensors *t = &d->tensors;
-	size_t n = sizeof(float), rows = 0;
+	size_t n = t->pixels.type == KP_TENSOR_U8 ? 1 : sizeof(float), rows = 0;
 	bool ok = t->pixels.n_dims > 0;
 	for (uint32_t i = 0; ok && i < t->pixels.n_dims; i++) {
 		ok = kp_size_mul(n, t->pixels.shape[i], &n);

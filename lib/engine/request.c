@@ -5,7 +5,10 @@
 static void add_tensor_head(struct kp_buf *b, const struct kp_tensor *t)
 {
 	kp_wire_add_packed(b, 2, t->shape, t->n_dims);
-	kp_wire_add_str(b, 3, t->type == KP_TENSOR_F32 ? KP_S("float32") : KP_S("int64"));
+	kp_wire_add_str(b, 3,
+		t->type == KP_TENSOR_F32  ? KP_S("float32")
+		: t->type == KP_TENSOR_U8 ? KP_S("uint8")
+					  : KP_S("int64"));
 }
 
 /* An entry of `map<string, TensorData>`. */

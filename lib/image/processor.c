@@ -139,9 +139,33 @@ static float *write_patch(
 	return to;
 }
 
+static uint8_t *write_patch_bytes(
+	const struct kp_image_processor *p, const uint8_t *from, size_t pitch, uint8_t *to)
+{
+	size_t n = (size_t)p->patch * p->patch;
+	for (int c = 0; c < 3; c++, to += n) {
+		for (uint32_t y = 0; y < p->patch; y++) {
+			const uint8_t *s = from + y * pitch + c;
+			for (uint32_t x = 0; x < p->patch; x++) {
+				to[(size_t)y * p->patch + x] = s[(size_t)x * 3];
+			}
+		}
+		for (uint32_t t = 1; t < p->temporal; t++, to += n) {
+			memcpy(to + n, to, n);
+		}
+	}
+	return to;
+}
+
+/* Where the numbers go, the one or the other. */
+struct out {
+	float *floats;
+	uint8_t *bytes;
+};
+
 /* Blocks of merge by merge patches, row by row; within a block its patches row by row. A row of blocks is resized at a time. */
 static int write_patches(const struct kp_image_processor *p, const struct kp_image_plan *plan,
-	const struct kp_image *i, float *to, struct kp_err *err)
+	const struct kp_image *i, struct out to, struct kp_err *err)
 {
 	size_t pitch = (size_t)plan->width * 3;
 	uint32_t unit = p->patch * p->merge;
@@ -160,7 +184,12 @@ static int write_patches(const struct kp_image_processor *p, const struct kp_ima
 			for (uint32_t m = 0; m < p->merge * p->merge; m++) {
 				uint32_t y = m / p->merge * p->patch;
 				uint32_t x = (bx + m % p->merge) * p->patch;
-				to = write_patch(p, band + y * pitch + (size_t)x * 3, pitch, to);
+				const uint8_t *from = band + y * pitch + (size_t)x * 3;
+				if (to.bytes) {
+					to.bytes = write_patch_bytes(p, from, pitch, to.bytes);
+				} else {
+					to.floats = write_patch(p, from, pitch, to.floats);
+				}
 			}
 		}
 	}
@@ -171,7 +200,7 @@ static int write_patches(const struct kp_image_processor *p, const struct kp_ima
 
 /* The middle of the image, black around it where it is smaller. */
 static void write_planes(const struct kp_image_processor *p, const struct kp_image_plan *plan,
-	const struct kp_image *i, float *to)
+	const struct kp_image *i, struct out to)
 {
 	/* Rounded down when cut, and down when padded: transformers' center_crop pads by the half rounded up and then cuts
 	   the rounded-down middle of that. */
@@ -188,7 +217,11 @@ static void write_planes(const struct kp_image_processor *p, const struct kp_ima
 					b = i->px[((size_t)row * i->width + (size_t)column) * 3 +
 						  c];
 				}
-				*to++ = p->value[c][b];
+				if (to.bytes) {
+					*to.bytes++ = b;
+				} else {
+					*to.floats++ = p->value[c][b];
+				}
 			}
 		}
 	}
@@ -212,8 +245,8 @@ static int square_of(const struct kp_image_processor *p, const struct kp_image *
 	return 0;
 }
 
-int kp_image_processor_run(const struct kp_image_processor *p, const struct kp_image_plan *plan,
-	const struct kp_image *i, float *ret, struct kp_err *err)
+static int run(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, struct out ret, struct kp_err *err)
 {
 	struct kp_image square = { 0 }, resized = { 0 };
 	const struct kp_image *at = i;
@@ -235,4 +268,17 @@ int kp_image_processor_run(const struct kp_image_processor *p, const struct kp_i
 	kp_image_fini(&square);
 	kp_image_fini(&resized);
 	return status;
+}
+
+int kp_image_processor_run(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, float *ret, struct kp_err *err)
+{
+	return run(p, plan, i, (struct out){ .floats = ret }, err);
+}
+
+int kp_image_processor_run_bytes(const struct kp_image_processor *p,
+	const struct kp_image_plan *plan, const struct kp_image *i, uint8_t *ret,
+	struct kp_err *err)
+{
+	return run(p, plan, i, (struct out){ .bytes = ret }, err);
 }

@@ -33,7 +33,7 @@ struct kp_image_plan {
 	uint32_t out_width, out_height; /* after cropping */
 	uint32_t grid_h, grid_w;        /* PATCHES: patches down and across */
 	uint32_t n_tokens; /* PATCHES: places in the prompt; PLANES: 0, the model's own number */
-	size_t n_floats;
+	size_t n_floats;   /* or bytes */
 };
 
 /* `config` is the object of preprocessor_config.json. INVALID_ARGUMENT that names the member. */
@@ -45,5 +45,9 @@ int kp_image_processor_plan(const struct kp_image_processor *p, uint32_t width, 
 /* Writes plan->n_floats floats; `plan` is of i's size. */
 int kp_image_processor_run(const struct kp_image_processor *p, const struct kp_image_plan *plan,
 	const struct kp_image *i, float *ret, struct kp_err *err) KP_MUST_USE;
+/* The same in its place before it is scaled and normalized, for engines that do that: plan->n_floats bytes. */
+int kp_image_processor_run_bytes(const struct kp_image_processor *p,
+	const struct kp_image_plan *plan, const struct kp_image *i, uint8_t *ret,
+	struct kp_err *err) KP_MUST_USE;
 
 #endif

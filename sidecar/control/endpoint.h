@@ -42,7 +42,8 @@ struct kp_endpoint {
 	atomic_int in_flight; /* generations running there through this gateway */
 	atomic_int penalty;   /* load that least_load adds for recent failures */
 	atomic_bool no_shm;   /* it cannot read what we leave in /dev/shm, whatever it says */
-	atomic_uint vocab_size;                    /* as the engine said, 0: not known */
+	atomic_uint vocab_size; /* as the engine said, 0: not known */
+	atomic_bool normalizes; /* as the engine said: it takes pixels as bytes (core/media.h) */
 	atomic_uint running, waiting, kv_permille; /* our own: as it last said */
 	/* What its owner last said that others run there, and when (monotonic; 0: never). */
 	atomic_int others;

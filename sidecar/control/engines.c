@@ -202,6 +202,7 @@ static void on_info(void *user, const struct kp_err *status, const struct kp_eng
 	p->facts = kp_endpoint_facts_create(info, "", false);
 	e->owner->changed(e->owner->arg);
 	atomic_store_explicit(&p->shared->vocab_size, info->vocab_size, memory_order_relaxed);
+	atomic_store_explicit(&p->shared->normalizes, info->normalizes, memory_order_relaxed);
 	if (e->path) {
 		is_up(p);
 		return;

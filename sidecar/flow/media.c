@@ -190,14 +190,6 @@ static int check_engines(struct kp_flow *f, struct kp_err *err)
 				info->max_images);
 			return kp_flow_media_blame(f, info->max_images, err);
 		}
-		if (info && info->normalizes) {
-			kp_err_set(err, KP_INVALID_ARGUMENT,
-				"the engine of model `%" KP_FMT
-				"` normalizes images itself, which is not supported",
-				KP_ARG(f->turn.model));
-			err->reason = "unsupported_parameter";
-			return kp_flow_media_blame(f, 0, err);
-		}
 	}
 	return 0;
 }
@@ -270,7 +262,7 @@ static bool same_plan(const struct kp_image_plan *a, const struct kp_image_plan 
 }
 
 /* Decoded and processed. A PNG may turn out to lie on its side only now, which changes no number of tokens. */
-static int process_image(struct kp_flow *f, size_t k, float *to, struct kp_err *err)
+static int process_image(struct kp_flow *f, size_t k, size_t at, struct kp_err *err)
 {
 	struct kp_flow_media *m = f->media;
 	struct kp_flow_image *i = &m->images[k];
@@ -287,7 +279,10 @@ static int process_image(struct kp_flow *f, size_t k, float *to, struct kp_err *
 			"an image whose size is not the one that its head says");
 	}
 	i->plan = plan;
-	return kp_image_processor_run(p, &plan, &decoded, to, err);
+	return m->is_bytes
+		       ? kp_image_processor_run_bytes(
+				 p, &plan, &decoded, (uint8_t *)m->pixels + at, err)
+		       : kp_image_processor_run(p, &plan, &decoded, (float *)m->pixels + at, err);
 }
 
 /* What the engine may take for the same: file, processing, and who may share it. */
@@ -350,10 +345,10 @@ static void describe(struct kp_flow *f)
 		.spans = m->spans,
 		.hashes = m->hashes,
 		.token = v->token,
-		.pixels = { .type = KP_TENSOR_F32,
+		.pixels = { .type = m->is_bytes ? KP_TENSOR_U8 : KP_TENSOR_F32,
 			.shape = { (uint32_t)m->n, 3, first->out_height, first->out_width },
 			.n_dims = 4,
-			.bytes = kp_str_n(m->pixels, m->n_floats * sizeof(float)) } };
+			.bytes = kp_str_n(m->pixels, kp_flow_media_bytes(m)) } };
 	if (v->processor.layout == KP_IMAGE_PATCHES) {
 		describe_patches(m, &v->processor);
 	}
@@ -362,7 +357,7 @@ static void describe(struct kp_flow *f)
 static int take_memory(struct kp_flow *f, struct kp_err *err)
 {
 	struct kp_flow_media *m = f->media;
-	size_t bytes = m->n_floats * sizeof(float);
+	size_t bytes = kp_flow_media_bytes(m);
 	return kp_flow_media_hold(m, bytes, err) ? -1 : kp_flow_media_alloc(f, bytes, err);
 }
 
@@ -372,7 +367,8 @@ static size_t work_bytes(const struct kp_image_plan *plan, uint64_t pixels)
 	return (size_t)(2 * pixels + (uint64_t)plan->width * plan->height) * 3;
 }
 
-static int make_image(struct kp_flow *f, size_t k, float *to, struct kp_err *err)
+/* Its numbers begin at `at` of all. */
+static int make_image(struct kp_flow *f, size_t k, size_t at, struct kp_err *err)
 {
 	struct kp_flow_media *m = f->media;
 	struct kp_flow_image *i = &m->images[k];
@@ -385,7 +381,7 @@ static int make_image(struct kp_flow *f, size_t k, float *to, struct kp_err *err
 	if (kp_flow_media_hold(m, n, err)) {
 		return -1;
 	}
-	int r = process_image(f, k, to, err);
+	int r = process_image(f, k, at, err);
 	let_go(m, n);
 	if (r == 0) {
 		hash_image(f, i);
@@ -409,7 +405,7 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 			return kp_err_set(err, KP_DEADLINE_EXCEEDED,
 				"the request's time was over before its images were processed");
 		}
-		if (make_image(f, k, m->pixels + at, err)) {
+		if (make_image(f, k, at, err)) {
 			return kp_flow_media_blame(f, k, err);
 		}
 		at += m->images[k].plan.n_floats;
@@ -419,10 +415,17 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 	return 0;
 }
 
+static bool takes_bytes(const struct kp_endpoint *e)
+{
+	return atomic_load_explicit(&e->normalizes, memory_order_relaxed);
+}
+
+/* Could it be sent these images, as floats or bytes? */
 static int check_taker(const struct kp_flow *f, const struct kp_endpoint *e, struct kp_err *err)
 {
 	bool has_grid = f->revision->text->vision->processor.layout == KP_IMAGE_PATCHES;
-	if (!e->is_own && kp_peer_check_pixels(f->media->n_floats * sizeof(float), err)) {
+	size_t bytes = f->media->n_floats * (takes_bytes(e) ? 1 : sizeof(float));
+	if (!e->is_own && kp_peer_check_pixels(bytes, err)) {
 		return -1;
 	}
 	return e->protocol == KP_PROTOCOL_SGLANG ? kp_sglang_check_media(has_grid, err) : 0;
@@ -430,24 +433,28 @@ static int check_taker(const struct kp_flow *f, const struct kp_endpoint *e, str
 
 bool kp_flow_media_takes(const void *user, const struct kp_endpoint *e)
 {
+	const struct kp_flow *f = user;
 	struct kp_err ignored;
-	return check_taker(user, e, &ignored) == 0;
+	return takes_bytes(e) == f->media->is_bytes && check_taker(f, e, &ignored) == 0;
 }
 
-/* Nothing is decoded for engines that are down, or that could not be sent it. */
-static int check_takers(const struct kp_flow *f, struct kp_err *err)
+/* Nothing is decoded for engines that are down, or that could not be sent it. A pool may have engines that take bytes and others: images are made
+   for those that are more. */
+static int choose_takers(struct kp_flow *f, struct kp_err *err)
 {
 	const struct kp_model_revision *r = f->revision;
+	size_t n_floats = 0, n_bytes = 0;
 	bool is_up = false;
 	for (size_t i = 0; i < r->n_endpoints; i++) {
 		if (kp_endpoint_state(r->endpoints[i]) == KP_ENDPOINT_ROUTABLE) {
 			is_up = true;
 			if (check_taker(f, r->endpoints[i], err) == 0) {
-				return 0;
+				*(takes_bytes(r->endpoints[i]) ? &n_bytes : &n_floats) += 1;
 			}
 		}
 	}
-	return is_up ? -1 : kp_flow_no_engine(f, err);
+	f->media->is_bytes = n_bytes >= n_floats;
+	return n_floats + n_bytes ? 0 : is_up ? -1 : kp_flow_no_engine(f, err);
 }
 
 enum kp_step kp_stage_pixels(struct kp_flow *f, struct kp_err *err)
@@ -455,7 +462,7 @@ enum kp_step kp_stage_pixels(struct kp_flow *f, struct kp_err *err)
 	if (!f->media) {
 		return KP_STEP_NEXT;
 	}
-	return check_takers(f, err)
+	return choose_takers(f, err)
 		       ? KP_STEP_FAIL
 		       : kp_flow_submit(f, f->l->gateway->media_workers, make_pixels, err);
 }

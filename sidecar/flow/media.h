@@ -26,11 +26,12 @@ struct kp_flow_media {
 	struct kp_media_span *spans; /* lengths after `media`, offsets after `prompt` */
 	kp_str *hashes;
 	size_t n_fetching;
-	size_t n_floats;   /* of all images, after `media` */
+	size_t n_floats;   /* of all images, after `media`; bytes where `is_bytes` */
+	bool is_bytes;     /* for engines that normalize themselves; from `pixels` on */
 	size_t held;       /* bytes, of the gateway's media_bytes */
 	struct kp_shm shm; /* in the one or the other: */
-	float *heap;
-	float *pixels;                   /* of all images; NULL before `pixels` */
+	void *heap;
+	void *pixels;                    /* of all images; NULL before `pixels` */
 	int64_t *numbers;                /* grid and patches */
 	struct kp_media_tensors tensors; /* n 0 before `pixels` */
 	int64_t work_ns;                 /* that decoding and processing took */
@@ -44,7 +45,12 @@ static inline const struct kp_media_tensors *kp_flow_media_tensors(const struct 
 {
 	return f->media && f->media->tensors.n ? &f->media->tensors : NULL;
 }
-/* After `media`. Could these images be sent there? user: the flow. */
+/* Bytes of all pixels. */
+static inline size_t kp_flow_media_bytes(const struct kp_flow_media *m)
+{
+	return m->n_floats * (m->is_bytes ? 1 : sizeof(float));
+}
+/* After `pixels`. Could these images be sent there? user: the flow. */
 bool kp_flow_media_takes(const void *user, const struct kp_endpoint *e);
 /* Inside of flow/media*.c. */
 int kp_flow_media_blame(const struct kp_flow *f, size_t k, struct kp_err *err);

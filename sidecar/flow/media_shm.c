@@ -60,7 +60,7 @@ int kp_flow_media_alloc(struct kp_flow *f, size_t bytes, struct kp_err *err)
 struct garbage {
 	struct kp_job job;
 	struct kp_shm shm;
-	float *heap;
+	void *heap;
 };
 
 static void throw_away(struct kp_job *job)
@@ -79,8 +79,7 @@ static void thrown(struct kp_msg *msg)
 void kp_flow_media_free(struct kp_flow_media *m, struct kp_gwloop *l)
 {
 	struct garbage *g = NULL;
-	if (m->pixels && m->n_floats * sizeof(float) >= LARGE &&
-		!atomic_load(&m->gateway->closed)) {
+	if (m->pixels && kp_flow_media_bytes(m) >= LARGE && !atomic_load(&m->gateway->closed)) {
 		g = kp_new(struct garbage);
 		*g = (struct garbage){ .job = { .done = { .run = thrown },
 					       .work = throw_away,

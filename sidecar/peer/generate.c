@@ -174,6 +174,11 @@ static int check(const struct kp_peer_server *s, const struct kp_peer_own *own,
 		return kp_peer_refuse(err, KP_RESOURCE_EXHAUSTED, KP_PEER_OVERLOADED,
 			"too many requests in flight (at most %u)", g->config.max_requests);
 	}
+	if (r->media && (r->media->pixels.type == KP_TENSOR_U8) !=
+				atomic_load_explicit(&e->normalizes, memory_order_relaxed)) {
+		return kp_peer_refuse(err, KP_UNIMPLEMENTED, KP_PEER_UNSUPPORTED,
+			"engine `%s` takes no pixels of that type", e->address);
+	}
 	return check_ids(e, r, err);
 }
 

@@ -57,9 +57,9 @@ def sent(sim, answer):
     return start["ids"], sim.wait_event("media", answer["id"])[0]
 
 
-def same(model, type, sim, answer, messages, images):
+def same(model, type, sim, answer, messages, images, raw=False):
     ids, media = sent(sim, answer)
-    want_ids, want = model.want(vision.bare(messages), images)
+    want_ids, want = model.want(vision.bare(messages), images, raw)
     assert ids == want_ids
     assert answer["usage"]["prompt_tokens"] == len(want_ids)
     if type == "sglang":
@@ -69,6 +69,7 @@ def same(model, type, sim, answer, messages, images):
         got = media["tensors"][name]
         assert got["shape"] == list(array.shape), name
         assert got["sha256"] == vision.digest(array), name
+        assert got["dtype"] == ("int64" if name != "pixel_values" else "uint8" if raw else "float32")
     runs = [i for i, id in enumerate(want_ids) if id == media["token"]]
     assert [i for offset, length in media["spans"] for i in range(offset, offset + length)] == runs
     assert len(media["spans"]) == len(images)
@@ -339,6 +340,49 @@ def test_images_that_are_too_many_for_another_gateway_stay_here(start, models):
         assert [len(s.events("start")) - n for s, n in zip(sims, before)] == ([2, 2] if both else [4, 0])
     explained = json.loads(own.ask(f"/explain?request={answer['id']}")[1])
     assert "it cannot be sent these images" in [c.get("excluded") for c in explained["choices"][0]["attempts"][0]["candidates"]]
+
+
+@pytest.mark.parametrize("name", ["qwen2", "qwen25", "qwen3", "llava"])
+def test_an_engine_that_normalizes_gets_bytes(start, models, name):
+    """As vLLM does for Qwen's models by default; through shared memory, sent, and by way of another gateway."""
+    sim = start(Sim, "--vocab", VOCAB, "--log-ids", "--max-context", 100000, "--normalizes")
+    one = engine("e", sim.port, path=models[name].folder)
+    operator = start(Operator, manifest(one))
+    owner = controlled(start, operator, "owner", own=["default/e"], ready=False)
+    entry = controlled(start, operator, "entry", ready=False)
+    for g in (owner, entry):
+        wait_until(lambda: g.ask("/readyz?verbose")[1].count(": routable") == 1, "the engine")
+    gateways = [start(Gateway, manifest(one)), start(Gateway, manifest(one), "--media-shm", "off"), entry]
+    messages, images = vision.conversation(vision.rng(name), [(300, 200), (57, 400)])
+    for g, by_ in zip(gateways, ("shm", "inline", "inline")):
+        status, answer = ask(g, "m", messages)
+        assert status == 200, answer
+        same(models[name], "vllm", sim, answer, messages, images, raw=True)
+        assert by_ in by(sim, answer)
+        wait_until(lambda: g.metric("kelpie_media_bytes") == 0, "memory of images given back")
+
+
+def test_images_are_made_for_the_engines_that_are_more(start, models):
+    """Of a pool some normalize and some do not: where they are as many those that do, where they are fewer, or down, the others."""
+    folder = models["qwen25"].folder
+    sims = [start(Sim, "--vocab", VOCAB, *options) for options in (("--normalizes",), (), ())]
+    messages, _ = vision.conversation(vision.rng(12), [(300, 200)])
+
+    def shares(gateway):
+        before = [len(s.events("start")) for s in sims]
+        for _ in range(4):
+            status, answer = ask(gateway, "m", messages)
+            assert status == 200, answer
+        return [len(s.events("start")) - n for s, n in zip(sims, before)]
+
+    pools = [start(Gateway, manifest(engine("e", *(s.port for s in sims[:n]), path=folder)), "--routing", "round_robin") for n in (2, 3)]
+    for n, gateway in enumerate(pools, 2):
+        wait_until(lambda: gateway.ask("/readyz?verbose")[1].count("routable") == n, "all engines")
+    assert shares(pools[0]) == [4, 0, 0]
+    assert shares(pools[1]) == [0, 2, 2]
+    sims[0].kill()
+    wait_until(lambda: ": down" in pools[0].ask("/readyz?verbose")[1], "the engine is down")
+    assert shares(pools[0]) == [0, 4, 0]
 
 
 # --- /dev/shm ---

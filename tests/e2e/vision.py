@@ -27,12 +27,13 @@ QWEN_TEMPLATE = """{%- for m in messages %}<|im_start|>{{ m.role }}
 LLAVA_TEMPLATE = """{% for m in messages %}{{ m.role | upper }}: {% for part in m.content | selectattr('type', 'equalto', 'image') %}<image>
 {% endfor %}{% for part in m.content | selectattr('type', 'equalto', 'text') %}{{ part.text }}{% endfor %} {% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"""
 
-QWEN = {"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 3136, "max_pixels": 401408, "patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
+MEAN = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}  # as the models' own files have it: vLLM looks for it there
+QWEN = {"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 3136, "max_pixels": 401408, "patch_size": 14, "merge_size": 2, "temporal_patch_size": 2} | MEAN
 QWEN3 = {
     "image_processor_type": "Qwen2VLImageProcessorFast", "size": {"shortest_edge": 65536, "longest_edge": 1048576}, "patch_size": 16, "merge_size": 2,
     "temporal_patch_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
 }
-CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}}
+CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}} | MEAN
 LLAVA = {"patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
 
 MODELS = {  # name: (model_type, preprocessor_config.json, processor_config.json, template)
@@ -81,19 +82,22 @@ class Model:
         kind = type("Qwen", (Whole, base), {})
         return kind(image_processor=Qwen2VLImageProcessorPil(**options), tokenizer=self.tokenizer, video_processor=None)
 
-    def want(self, messages, images):
-        """(ids, tensors) of a conversation whose image parts are {"type": "image"}."""
+    def want(self, messages, images, raw=False):
+        """(ids, tensors) of a conversation whose image parts are {"type": "image"}. raw: pixels before they are scaled and normalized."""
         text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        got = self.processor(text=[text], images=images)
+        options = {"do_rescale": False, "do_normalize": False} if raw else {}
+        got = self.processor(text=[text], images=images, **options)
         ids = [int(i) for i in got["input_ids"][0]]
         tensors = {k: np.asarray(got[k]) for k in ("pixel_values", "image_grid_thw") if k in got}
         if "image_grid_thw" in tensors:
             tensors["patches_per_image"] = tensors["image_grid_thw"].prod(-1)
+        if raw:
+            tensors["pixel_values"] = tensors["pixel_values"].astype(np.uint8)
         return ids, tensors
 
 
 def digest(array):
-    kind = np.float32 if array.dtype.kind == "f" else np.int64
+    kind = np.float32 if array.dtype.kind == "f" else np.uint8 if array.dtype == np.uint8 else np.int64
     return hashlib.sha256(np.ascontiguousarray(array, kind).tobytes()).hexdigest()
 
 

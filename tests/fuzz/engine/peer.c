@@ -54,7 +54,7 @@ static void response(kp_str bytes, struct kp_buf *again)
 
 static uint64_t sum_media(const struct kp_media_tensors *m)
 {
-	uint64_t sum = m ? m->token + m->pixels.bytes.n + m->pixels.n_dims : 0;
+	uint64_t sum = m ? m->token + m->pixels.bytes.n + m->pixels.n_dims + m->pixels.type : 0;
 	for (size_t i = 0; m && i < m->n; i++) {
 		sum += m->spans[i].offset * 3 + m->spans[i].length + (uint8_t)m->hashes[i].p[0];
 	}

@@ -1,4 +1,4 @@
-/* Any bytes as an image, through a processor of each layout. What was probed is what is decoded. */
+/* Any bytes as an image, through a processor of each layout. What was probed is what is decoded; floats are those of the bytes. */
 #include "image/processor.h"
 
 #include "base/mem.h"
@@ -16,7 +16,16 @@ static void process(const char *config, const struct kp_image *i)
 	KP_BUG_ON(kp_image_processor_read(&p, &value, &err));
 	if (!kp_image_processor_plan(&p, i->width, i->height, &plan, &err)) {
 		float *out = kp_xmalloc(plan.n_floats * sizeof(float));
+		uint8_t *bytes = kp_xmalloc(plan.n_floats);
+		size_t channel = p.layout == KP_IMAGE_PATCHES
+					 ? (size_t)p.temporal * p.patch * p.patch
+					 : (size_t)plan.out_width * plan.out_height;
 		KP_BUG_ON(kp_image_processor_run(&p, &plan, i, out, &err));
+		KP_BUG_ON(kp_image_processor_run_bytes(&p, &plan, i, bytes, &err));
+		for (size_t k = 0; k < plan.n_floats; k++) {
+			KP_BUG_ON(out[k] != p.value[k / channel % 3][bytes[k]]);
+		}
+		kp_free(&bytes);
 		kp_free(&out);
 	}
 	kp_arena_destroy(a);

@@ -146,6 +146,7 @@ static struct kp_peer_description any_description(struct kp_arena *a)
 			.has_bos = below(2),
 			.bos = any_u32(),
 			.max_running = any_u32(),
+			.normalizes = below(2),
 			.defaults = any_sampling(a) } };
 	for (size_t i = 0; i < d.info.n_eos; i++) {
 		d.info.eos[i] = any_u32();
@@ -273,7 +274,7 @@ static bool same_description(const struct kp_peer_description *d, const descript
 	       i->max_context == m->max_context && i->vocab_size == m->vocab_size &&
 	       same_ids(i->eos, i->n_eos, m->eos, m->n_eos) && i->has_bos == m->has_bos &&
 	       i->bos == m->bos && i->max_running == m->max_running &&
-	       same_sampling(&i->defaults, &defaults, false);
+	       i->normalizes == m->normalizes && same_sampling(&i->defaults, &defaults, false);
 }
 
 /* --- the three messages -------------------------------------------------------------------------- */

@@ -199,6 +199,43 @@ static void media_and_its_bit(void **state)
 	assert_int_equal(err.code, KP_INVALID_ARGUMENT);
 }
 
+/* What kind of numbers pixels are: floats unless it is said; their number is checked with it. */
+static void media_and_its_type(void **state)
+{
+	(void)state;
+	static const char hash[] =
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	for (uint32_t type = 0; type < 3; type++) {
+		for (size_t n = 1; n <= 4; n += 3) {
+			KP_AUTO(buf) struct kp_buf b;
+			kp_buf_init(&b, 1 << 12);
+			kp_buf_add(&b, KP_S(HEAD IDS "\x32\x06\x08\x80\x80\x80\x80\x08"));
+			size_t media = kp_wire_begin(&b, 7);
+			kp_wire_add_u64(&b, 1, 5); /* the token: the prompt is one of it */
+			size_t image = kp_wire_begin(&b, 2);
+			kp_wire_add_u64(&b, 2, 1);
+			kp_wire_add_str(&b, 3, kp_str_c(hash));
+			kp_wire_end(&b, image);
+			kp_buf_add(&b, KP_S("\x1a\x04\x01\x01\x01\x01"));
+			kp_wire_add_u64(&b, 5, type);
+			kp_wire_add_str(&b, 4, kp_str_n("abcd", n));
+			kp_wire_end(&b, media);
+			struct kp_err err = KP_ERR_INIT;
+			bool fits = n == (type == 1 ? 1 : 4);
+			int rc = decode_request(kp_buf_str(&b), &err);
+			if (type == 2) {
+				assert_string_equal(err.msg,
+					"read `media.type`: 2 is not known to this version");
+				assert_int_equal(err.code, KP_UNIMPLEMENTED);
+			} else if (!fits) {
+				assert_string_equal(err.msg,
+					"read `media`: pixels that do not fit their shape");
+			}
+			assert_int_equal(rc, type < 2 && fits ? 0 : -1);
+		}
+	}
+}
+
 /* `n` bytes of a list field, each an element of one byte. */
 static void add_list(struct kp_buf *b, uint32_t number, size_t n)
 {
@@ -491,6 +528,7 @@ int main(void)
 		cmocka_unit_test(wrong_requests_are_refused_by_the_fields_name),
 		cmocka_unit_test(what_a_newer_gateway_asks_for_is_not_dropped),
 		cmocka_unit_test(media_and_its_bit),
+		cmocka_unit_test(media_and_its_type),
 		cmocka_unit_test(limits_of_a_request),
 		cmocka_unit_test(wrong_answers_are_refused_by_the_fields_name),
 		cmocka_unit_test(an_end_that_is_not_known_is_a_stop),
