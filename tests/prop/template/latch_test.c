@@ -124,7 +124,7 @@ static size_t run(uint64_t seed, const char *other, const struct kp_jv *vars, st
 static void test_loops(void **state)
 {
 	(void)state;
-	uint64_t seed = test_seed(), n = 40000;
+	uint64_t seed = test_seed(), n = 3000;
 	const char *z = getenv("KP_STEPS");
 	size_t latches = 0, rendered = 0;
 	KP_AUTO(arena)
