@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 bool kp_str_ieq(kp_str a, kp_str b)
@@ -34,24 +34,55 @@ int kp_str_cmp(kp_str a, kp_str b)
 	return r ? r : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Looks at the needle's first and last byte for 16 places at a time. Gives up at a place (*ret, where
- * nothing was found before) when too many had both: then the needle is searched for in linear time. */
+#if defined(__SSE2__)
+
+/* Of the 16 places from p on, those where the needle's first and last byte are. */
+static inline unsigned ends16(const char *p, size_t last, __m128i a, __m128i b)
+{
+	__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p),
+		y = _mm_loadu_si128((const __m128i *)(const void *)(p + last));
+	return (unsigned)_mm_movemask_epi8(
+		_mm_and_si128(_mm_cmpeq_epi8(x, a), _mm_cmpeq_epi8(y, b)));
+}
+
+/* From `at` on to the first of blocks of 64 places that has one, or to where there are less. */
+__attribute__((target("avx2"))) static size_t skip64(kp_str hay, kp_str needle, size_t at)
+{
+	size_t last = needle.n - 1;
+	const __m256i a = _mm256_set1_epi8(needle.p[0]), b = _mm256_set1_epi8(needle.p[last]);
+	for (; hay.n - at >= last + 64; at += 64) {
+		const __m256i *p = (const __m256i *)(const void *)(hay.p + at),
+			      *q = (const __m256i *)(const void *)(hay.p + at + last);
+		__m256i x = _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_loadu_si256(p), a),
+				_mm256_cmpeq_epi8(_mm256_loadu_si256(q), b)),
+			y = _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_loadu_si256(p + 1), a),
+				_mm256_cmpeq_epi8(_mm256_loadu_si256(q + 1), b));
+		if (_mm256_movemask_epi8(_mm256_or_si256(x, y))) {
+			break;
+		}
+	}
+	return at;
+}
+
+#endif
+
+/* Looks at the needle's first and last byte, for 16 places at a time or 64. *ret: up to there nothing was found. It is not the end where there are few places, or where too many
+   had both bytes and were none: then the rest is searched in linear time. */
 static ptrdiff_t find_ends(kp_str hay, kp_str needle, size_t *ret)
 {
 	size_t at = 0;
 #if defined(__SSE2__)
-	enum { MAX_WRONG = 64 };
-	size_t last = needle.n - 1, wrong = 0;
+	enum { MAX_WRONG = 64, WIDE = 64 };
+	size_t last = needle.n - 1, wrong = 0, places = hay.n - last;
 	const __m128i a = _mm_set1_epi8(needle.p[0]), b = _mm_set1_epi8(needle.p[last]);
-	for (; hay.n - at >= last + 16; at += 16) {
-		const char *p = hay.p + at;
-		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p),
-			y = _mm_loadu_si128((const __m128i *)(const void *)(p + last));
-		unsigned mask = (unsigned)_mm_movemask_epi8(
-			_mm_and_si128(_mm_cmpeq_epi8(x, a), _mm_cmpeq_epi8(y, b)));
+	bool is_wide = places >= WIDE && __builtin_cpu_supports("avx2");
+	while (places >= 16 && at < places) {
+		at = is_wide && places - at >= WIDE ? skip64(hay, needle, at) : at;
+		at = KP_MIN(at, places - 16); /* the last 16 overlap */
+		unsigned mask = ends16(hay.p + at, last, a, b);
 		for (; mask; mask &= mask - 1) {
 			unsigned i = (unsigned)__builtin_ctz(mask);
-			if (memcmp(p + i, needle.p, needle.n) == 0) {
+			if (memcmp(hay.p + at + i, needle.p, needle.n) == 0) {
 				return (ptrdiff_t)(at + i);
 			}
 			if (++wrong == MAX_WRONG) {
@@ -59,6 +90,7 @@ static ptrdiff_t find_ends(kp_str hay, kp_str needle, size_t *ret)
 				return -1;
 			}
 		}
+		at += 16;
 	}
 #endif
 	*ret = at;
@@ -77,6 +109,9 @@ ptrdiff_t kp_str_find(kp_str hay, kp_str needle)
 	ptrdiff_t at = find_ends(hay, needle, &from);
 	if (at >= 0) {
 		return at;
+	}
+	if (hay.n - from < needle.n) {
+		return -1;
 	}
 	const char *hit = memmem(hay.p + from, hay.n - from, needle.p, needle.n);
 	return hit ? hit - hay.p : -1;
