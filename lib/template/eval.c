@@ -7,11 +7,19 @@
 static int eval_compare(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
 
-/* A variable's attribute, where it is a member of a JSON object, as a message's mostly is. */
+/* A variable's attribute: a member of a JSON object, as a message's mostly is, of a namespace or of `loop`; else through kp_tpl_eval. */
 static int eval_member(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	const struct kp_tv *obj = kp_tpl_slot(act, n->a->ref);
+	if (obj->type == KP_TV_LOOP && n->n_ops) {
+		return kp_tpl_charge(I, 1)
+			       ? -1
+			       : kp_tpl_loop_get(I, obj->loop, (enum kp_loop_attr)n->n_ops, ret);
+	}
+	if (obj->type == KP_TV_NS && n->attr.p[0] != '_' && kp_tv_dict_get_str(obj, n->attr, ret)) {
+		return kp_tpl_charge(I, 1);
+	}
 	if (obj->type != KP_TV_DICT || !(obj->flags & KP_TVF_JV) || n->dict_method ||
 		(n->flags & KP_NF_DUNDER)) {
 		return kp_tpl_eval(I, act, n, ret);
@@ -484,7 +492,16 @@ static int is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node
 				       ? -1
 				       : compare(I, n->ops[0], &v, &b);
 		}
-		/* fall through */
+		return eval(I, act, n, &v) ? -1 : kp_tv_truth(&v);
+	case KP_OP_TEST:
+		if (n->def && !n->call) {
+			return kp_tpl_charge(I, 1) || eval(I, act, n->a, &v) ||
+					       kp_tpl_invoke(I, n->def, &v,
+						       &(struct kp_tpl_args){ 0 }, &v)
+				       ? -1
+				       : kp_tv_truth(&v);
+		}
+		return eval(I, act, n, &v) ? -1 : kp_tv_truth(&v);
 	default:
 		return eval(I, act, n, &v) ? -1 : kp_tv_truth(&v);
 	}
