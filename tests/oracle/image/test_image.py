@@ -9,107 +9,22 @@ import json
 import pathlib
 import random
 import struct
-import subprocess
 import sys
 import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import golang  # noqa: E402
+from pictures import VARIANTS, Probe, file_of, opened, picture  # noqa: E402
 
 SEED = 20261130
-WHITE = (255, 255, 255)
-
-
-class Probe:
-    def __init__(self):
-        self.process = subprocess.Popen([golang.helper("image", "probe")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def ask(self, letter, *parts):
-        data = b"".join(parts)
-        self.process.stdin.write(letter.encode() + struct.pack("<I", len(data)) + data)
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        return answer, self.process.stdout.read(answer["bytes"])
-
-    def pixels(self, letter, *parts):
-        answer, data = self.ask(letter, *parts)
-        assert "error" not in answer, answer
-        return np.frombuffer(data, np.uint8).reshape(answer["height"], answer["width"], 3)
 
 
 @pytest.fixture(scope="module")
 def ours():
     return Probe()
-
-
-def picture(random_, width, height, channels=3):
-    """Smooth, with edges and noise: what compresses badly and shows every rounding."""
-    y, x = np.mgrid[0:height, 0:width]
-    planes = [
-        (x * random_.randrange(1, 6) + y * random_.randrange(1, 6) + 127 * np.sin((x + y) / random_.uniform(2, 40))) % 256 for _ in range(channels)
-    ]
-    noise = np.frombuffer(random_.randbytes(width * height * channels), np.uint8).reshape(height, width, channels) % 24
-    array = np.clip(np.stack(planes, -1) + noise, 0, 255).astype(np.uint8)
-    return Image.fromarray(array if channels > 1 else array[:, :, 0])
-
-
-def file_of(image, kind, **options):
-    out = io.BytesIO()
-    image.save(out, kind, **options)
-    return out.getvalue()
-
-
-def opened(data):
-    """Decoded, upright, over white: what a server makes of an image before its processor sees it."""
-    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        below = Image.new("RGB", image.size, WHITE)
-        below.paste(image, mask=image.getchannel("A"))
-        return below
-    return image.convert("RGB")
-
-
-def oriented(value):
-    exif = Image.Exif()
-    exif[0x0112] = value
-    return exif
-
-
-def variants(random_, width, height):
-    """(name, bytes) of one picture in every format, mode and option."""
-    rgb = picture(random_, width, height)
-    rgba = rgb.convert("RGBA")
-    rgba.putalpha(picture(random_, width, height, 1))
-    grey_alpha = rgb.convert("LA")
-    grey_alpha.putalpha(picture(random_, width, height, 1))
-    for quality, subsampling in ((30, 2), (75, 1), (95, 0)):
-        yield f"jpeg q{quality}", file_of(rgb, "JPEG", quality=quality, subsampling=subsampling)
-    yield "jpeg progressive", file_of(rgb, "JPEG", progressive=True)
-    yield "jpeg optimized, restarts", file_of(rgb, "JPEG", optimize=True, restart_marker_blocks=1)
-    yield "jpeg grey", file_of(rgb.convert("L"), "JPEG")
-    yield "jpeg cmyk", file_of(rgb.convert("CMYK"), "JPEG")
-    for mode in ("1", "L", "P", "RGB"):
-        yield f"png {mode}", file_of(rgb.convert(mode), "PNG")
-    yield "png RGBA", file_of(rgba, "PNG")
-    yield "png LA", file_of(grey_alpha, "PNG")
-    for bits in (1, 2, 4):
-        yield f"png palette of {bits} bits", file_of(rgb.quantize(2**bits), "PNG", bits=bits)
-    yield "png palette, opacities", file_of(rgb.convert("P"), "PNG", transparency=bytes(range(256)))
-    yield "png palette, one clear", file_of(rgb.convert("P"), "PNG", transparency=3)
-    yield "png grey, one clear", file_of(rgb.convert("L"), "PNG", transparency=100)
-    yield "png RGB, one clear", file_of(rgb, "PNG", transparency=rgb.getpixel((0, 0)))
-    for lossless in (False, True):
-        yield f"webp, lossless {lossless}", file_of(rgb, "WEBP", lossless=lossless)
-        yield f"webp alpha, lossless {lossless}", file_of(rgba, "WEBP", lossless=lossless)
-    yield "webp animated", file_of(rgba, "WEBP", save_all=True, append_images=[rgba.rotate(90)])
-    for value in range(1, 9):
-        for kind in ("JPEG", "PNG", "WEBP"):
-            yield f"{kind} turned {value}", file_of(rgb, kind, exif=oriented(value))
 
 
 SIZES = [(1, 1), (1, 2), (3, 1), (17, 9), (64, 64), (250, 3), (5, 199), (131, 97)]
@@ -119,7 +34,9 @@ SIZES = [(1, 1), (1, 2), (3, 1), (17, 9), (64, 64), (250, 3), (5, 199), (131, 97
 def test_pixels_are_pillows(ours, size):
     """MM-01, MM-02, MM-03, MM-17, MM-18."""
     random_ = random.Random(SEED + size[0])
-    for name, data in variants(random_, *size):
+    rgb, alpha = picture(random_, *size), picture(random_, *size, 1)
+    for name, make in VARIANTS.items():
+        data = make(rgb, alpha)
         want = np.array(opened(data))
         got = ours.pixels("d", data)
         assert got.shape == want.shape, name
