@@ -12,11 +12,10 @@ import pytest
 from agents import Agent, HostedMCPTool, ModelSettings, Runner, RunState, SQLiteSession, function_tool
 from openai.types.shared import Reasoning
 from responses import plain
-from test_mcp_loop import PING, WEATHER, Rig, calls, kinds, server  # noqa: F401
+from test_mcp_loop import MINE, PING, WEATHER, Rig, calls, kinds, server  # noqa: F401
 
 agents.set_tracing_disabled(True)
 APIS = {"responses": agents.OpenAIResponsesModel, "chat": agents.OpenAIChatCompletionsModel}
-MINE = ("get_weather", {"city": "Zug"})
 THOUGHT = "<think>\nWhere is it?\n</think>\n\n"
 STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 API = pytest.mark.parametrize("api", APIS)

@@ -66,6 +66,25 @@ def test_rs09_calls_without_results(script):
     assert e.value.param == "input[0].call_id" and "`nobody`" in e.value.message
 
 
+def test_rs17_there_is_one_history(script):
+    s = script(HELLO)
+    c = client(s)
+    first = c.responses.create(**s.ask())
+    with pytest.raises(openai.BadRequestError) as e:
+        c.responses.create(**s.ask(previous_response_id=first.id, conversation="conv_1"))
+    assert e.value.param == "conversation"
+
+
+def test_rs18_no_item_is_left_out(script):
+    s = script(HELLO)
+    c = client(s)
+    said = [{"role": ("user", "assistant")[i % 2], "content": f"word {i}."} for i in range(301)]
+    first = c.responses.create(**s.ask(input=said))
+    second = c.responses.create(**s.ask(input="And now?", previous_response_id=first.id))
+    prompt = s.oracle.decode(s.sent(second))
+    assert all(f"word {i}." in prompt for i in range(301)) and HELLO in prompt
+
+
 def test_rs11_only_a_reference_must_resolve(script):
     s = script(HELLO)
     c = client(s)

@@ -26,6 +26,7 @@ def calls(*pairs):
 
 WEATHER = ("s__get_weather", {"city": "Zug"})
 PING = ("s__ping", {})
+MINE = ("get_weather", {"city": "Zug"})
 
 
 class Server(Program):
@@ -155,6 +156,24 @@ def test_mc05_names_of_tools(rig):
     assert e.value.param == "tools[1].server_label"
 
 
+def test_mc06_a_name_stays_when_another_server_comes(rig):
+    r = rig("Hello.")
+    other = {**r.ask()["tools"][0], "server_label": "t"}
+    (alone,), (both,) = r.prompts(r.whole()), r.prompts(r.whole(tools=[*r.ask()["tools"], other]))
+    assert '"s__get_weather"' in alone and '"s__get_weather"' in both and '"t__get_weather"' in both
+
+
+def test_rs19_a_call_is_whose_tool_it_names(rig, server):
+    """A name that the server knows, but that the model was not told: nothing is called. With the client's function of that name it is the client's."""
+    r = rig(calls(MINE), "Never.")
+    before = len(server.said())
+    found = r.whole()
+    assert "mcp_call" not in kinds(found.output) and len(server.said()) == before
+    mine = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
+    found = r.whole(tools=[*r.ask()["tools"], mine])
+    assert kinds(found.output) == ["mcp_list_tools", "function_call"] and found.output[1].name == "get_weather" and len(server.said()) == before
+
+
 def test_mc07_nothing_runs_that_nobody_allowed(rig, server, tmp_path):
     r = rig(calls(WEATHER), "It rains.", options=("--history", f"sqlite:{tmp_path}/history"))
     before = len(server.said())
@@ -276,11 +295,12 @@ def test_a_client_that_leaves_cancels_its_call(rig, server):
 
 def test_two_tenants_have_two_sessions(rig, server):
     r = rig(calls(WEATHER), "It rains.", options=("--tenant-header", "X-Tenant"))
-    before = len(server.asked())
+    used = {"one": set(), "two": set()}
     for tenant in ("one", "two", "one"):
+        before = len(server.asked())
         r.client.with_options(default_headers={"X-Tenant": tenant}).responses.create(**r.ask())
-    sessions = {e["headers"].get("mcp-session-id") for e in server.asked()[before:]} - {None}
-    assert len(sessions) >= 2
+        used[tenant] |= {e["headers"].get("mcp-session-id") for e in server.asked()[before:]} - {None}
+    assert used["one"] and used["two"] and not used["one"] & used["two"]
 
 
 def test_mc15_headers_go_to_their_server_alone(rig, server):
