@@ -20,6 +20,8 @@ enum {
 	KP_ADDED_ASCII = 128, /* LSTRIP, RSTRIP: ASCII white space only */
 };
 
+enum { KP_ADDED_FIRSTS = 8 };
+
 struct kp_added {
 	kp_str text;  /* as matched (normalized, where KP_ADDED_NORMALIZED) */
 	kp_str shown; /* as written in the file */
@@ -35,7 +37,10 @@ struct kp_matcher {
 	bool first[256];        /* bytes that begin a token */
 	uint64_t pair[256][4];  /* bit b of row a: a token begins with a and b, or is a alone */
 	uint32_t begin[256][2]; /* where in `order` the tokens with this first byte are */
-	int only_first;         /* the one first byte, or -1 */
+	uint8_t firsts
+		[KP_ADDED_FIRSTS]
+		[16]; /* these bytes, when they are so few: 16 of each, the first one again in what is left */
+	size_t n_firsts; /* how many there are */
 	bool longest_first; /* llama.cpp: a token gives way to a longer one that begins within it. See gguf_vocab.c */
 };
 int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n, bool normalized,
