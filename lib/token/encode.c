@@ -38,6 +38,7 @@ static void plain(struct kp_span *e, kp_str s, const char *readable, size_t firs
 		e->t->pretok.run(e, (const uint8_t *)s.p, (const uint8_t *)s.p + s.n,
 			(const uint8_t *)readable);
 	} else if (s.n) {
+		kp_span_drain(e);
 		struct kp_piece piece = { .s = s, .first = first_n != 0, .first_n = first_n };
 		if (kp_split_run(&e->t->split, piece, &e->s->split, take_piece, e, e->err)) {
 			e->failed = true;
@@ -72,8 +73,9 @@ static size_t left(size_t n, size_t taken)
 /* An added token and, where the text can be cut behind it, the place. */
 static void add_token(struct kp_span *e, const struct kp_added *a, size_t end, struct kp_cuts *cuts)
 {
-	kp_span_add(e, &a->id, 1);
+	kp_span_token(e, a->id);
 	if (cuts && (a->flags & KP_ADDED_CUT) && cuts->n < cuts->max && !e->failed) {
+		kp_span_drain(e);
 		cuts->p[cuts->n++] = (struct kp_cut){ .text = (uint32_t)end,
 			.ids = (uint32_t)(e->ids->n + e->n) };
 	}
@@ -109,6 +111,7 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 	struct kp_origins o = *whole_text;
 	o.shift = at;
 	size_t first_n = 0;
+	bool is_copy = false; /* in memory that the next segment's takes the place of */
 	if (at == 0 && s.n) {
 		(void)kp_uc_get((const uint8_t *)s.p, &first_n);
 	}
@@ -118,6 +121,7 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 			return;
 		}
 		readable = s.p + s.n;
+		is_copy = true;
 	}
 	if (e->t->keeps_symbols && e->t->model.kind == KP_MODEL_SPM_UNIGRAM && e->t->normalized.n) {
 		with_symbols(e, s, &o);
@@ -134,6 +138,9 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 	check_effort(e);
 	if (!e->failed) {
 		plain(e, kp_str_skip(s, state.done), readable, left(first_n, state.done));
+	}
+	if (is_copy) {
+		kp_span_drain(e);
 	}
 }
 
@@ -282,6 +289,7 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	if (!e->failed && state.done < text->s.n) {
 		segment(e, kp_str_skip(text->s, state.done), readable, &o, state.done, opts->cuts);
 	}
+	kp_span_drain(e);
 	if (special) {
 		kp_span_add(e, t->suffix, t->n_suffix);
 	}

@@ -57,7 +57,6 @@ static void run(struct kp_span *e, const uint8_t *p, const uint8_t *end, const u
 		kp_span_push(e, p, n);
 		p += n;
 	}
-	kp_span_drain(e);
 }
 
 /* The whole text is one piece. */

@@ -111,6 +111,20 @@ static size_t merge(const struct kp_tokenizer *t, const uint8_t *p, size_t n, kp
 			   : kp_bpe_small(&t->bpe, p, n, ids);
 }
 
+void kp_span_token(struct kp_span *e, kp_id id)
+{
+	if (e->queued == 0 || !merges_at_once(e->t)) {
+		kp_span_drain(e);
+		kp_span_add(e, &id, 1);
+		return;
+	}
+	if (e->queued >= e->full) {
+		kp_span_step(e);
+	}
+	struct kp_cache_key key = { id, e->tag };
+	e->queue[e->queued++] = (struct kp_queued){ key, kp_span_bucket(e, key), e->tail, 0 };
+}
+
 /* Keeps what a short piece gave. */
 static void keep(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key,
 	const kp_id *ids, size_t count)
@@ -271,7 +285,8 @@ static void resolve(struct kp_span *e, size_t k)
 	}
 	for (size_t i = 0; i < k; i++) {
 		const struct kp_queued *q = &e->queue[e->missed_at[i]];
-		kp_id id = q->n <= KP_WORD_MAX
+		kp_id id = q->n == 0 ? (kp_id)q->key.lo
+			   : q->n <= KP_WORD_MAX
 				   ? kp_words_find(&t->words, q->key.lo, (uint32_t)q->key.hi, q->n)
 				   : whole(t, q->p, q->n);
 		struct kp_missed *m = &e->missed[i];

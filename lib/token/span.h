@@ -19,7 +19,7 @@ enum {
 	KP_QUEUE_ROOM = KP_QUEUE + KP_BLOCK + 1,
 };
 
-/* A piece whose place in the cache is on its way from memory. */
+/* A piece whose place in the cache is on its way from memory; or, n == 0, an added token between pieces, whose id is key.lo. */
 struct kp_queued {
 	struct kp_cache_key key;
 	struct kp_cache_entry *bucket;
@@ -56,6 +56,7 @@ struct kp_span {
 
 void kp_span_flush(struct kp_span *e); /* sets failed and err when the caller's array is full */
 void kp_span_add(struct kp_span *e, const kp_id *ids, size_t n);
+void kp_span_token(struct kp_span *e, kp_id id); /* one id, behind the queued pieces' */
 void kp_span_step(struct kp_span
 		*e); /* those of queued pieces, when there are `full`: room for the next block's */
 void kp_span_drain(struct kp_span *e); /* those of all queued pieces */
@@ -148,7 +149,6 @@ static inline __attribute__((always_inline)) void kp_span_run(struct kp_span *e,
 		kp_span_push(e, p, n);
 		p += n;
 	}
-	kp_span_drain(e);
 }
 
 #endif
