@@ -1,4 +1,7 @@
-/* DESIGN: see borders.h. 1 MiB in all. */
+/* DESIGN: see borders.h. 1 MiB in all.
+
+   Blanks in a row (indentation): where every merge of blanks alone comes before every merge over an end of theirs, a row has become what it becomes alone before anything
+   can join it. When its last token is more than one blank then, and no merge joins two blanks and something else behind them, nothing ever does. */
 #include "token/borders.h"
 #include "base/mem.h"
 
@@ -93,4 +96,55 @@ size_t kp_borders_next(const struct kp_borders *c, const uint8_t *p, const uint8
 		n = m;
 	}
 	return (size_t)(q - p);
+}
+
+static bool ends_blank(kp_str s)
+{
+	return s.n >= 3 && kp_str_eq(kp_str_skip(s, s.n - 3), KP_S("▁"));
+}
+
+static bool is_blanks(kp_str s)
+{
+	while (kp_str_starts(s, KP_S("▁"))) {
+		s = kp_str_skip(s, 3);
+	}
+	return s.n == 0;
+}
+
+/* Do rows of blanks become what they become alone before anything joins them, and two blanks never anything more? */
+static bool blanks_first(const struct kp_vocab *v, const struct kp_merge *m, size_t n)
+{
+	bool crossed = false;
+	for (size_t i = 0; i < n; i++) {
+		kp_str l = kp_vocab_bytes(v, m[i].left), r = kp_vocab_bytes(v, m[i].right);
+		bool left = ends_blank(l), right = kp_str_starts(r, KP_S("▁"));
+		if (left && right && crossed && is_blanks(l) && is_blanks(r)) {
+			return false;
+		}
+		if (left && !right && ends_blank(kp_str_sub(l, 0, l.n - 3))) {
+			return false;
+		}
+		crossed |= left != right;
+	}
+	return true;
+}
+
+void kp_borders_find_blanks(
+	struct kp_borders *c, const struct kp_bpe *b, const struct kp_merge *m, size_t n)
+{
+	kp_id sym[KP_BORDER_BLANKS], out[KP_BORDER_BLANKS];
+	uint16_t len[KP_BORDER_BLANKS];
+	if (!c->blank || !blanks_first(b->vocab, m, n)) {
+		return;
+	}
+	for (size_t k = 0; k < KP_BORDER_BLANKS; k++) {
+		sym[k] = kp_vocab_find(b->vocab, KP_S("▁"));
+	}
+	for (size_t k = 2; k <= KP_BORDER_BLANKS; k++) {
+		size_t count = kp_bpe_small_lengths(b, sym, k, out, len);
+		if (len[count - 1] == 1) {
+			break;
+		}
+		c->blanks = (unsigned)k;
+	}
 }

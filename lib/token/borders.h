@@ -22,14 +22,19 @@ enum {
 #define KP_BORDER_BLANK 0x2581U   /* "▁", which a blank may stand for */
 
 struct kp_borders {
-	uint64_t *set; /* KP_BORDER_WORDS; NULL: nothing is ever cut */
-	bool blank;    /* a blank is "▁" */
+	uint64_t *set;   /* KP_BORDER_WORDS; NULL: nothing is ever cut */
+	bool blank;      /* a blank is "▁" */
+	unsigned blanks; /* Behind 2 to so many blanks in a row a text can be cut; 0: it cannot */
 };
+enum { KP_BORDER_BLANKS = 62 };
 
 /* Over the words of v with one of these flags. */
 int kp_borders_create(struct kp_borders *c, const struct kp_vocab *v, uint8_t flags, bool blank,
 	struct kp_err *err) KP_MUST_USE;
 void kp_borders_fini(struct kp_borders *c);
+/* Finds `blanks`, from all merges that ever happen in rank order. */
+void kp_borders_find_blanks(
+	struct kp_borders *c, const struct kp_bpe *b, const struct kp_merge *m, size_t n);
 
 static inline size_t kp_border_pair(uint32_t a, uint32_t b)
 {

@@ -241,6 +241,7 @@ static void model(struct facts *f, struct kp_model *m)
 	FLAG(f, m->whole_lines);
 	FLAG(f, m->blank);
 	FLAG(f, m->borders.blank);
+	NUMBER(f, m->borders.blanks, KP_BORDER_BLANKS);
 	text(f, &m->prefix);
 	text(f, &m->suffix);
 	NUMBER(f, m->max_chars, SIZE_MAX);

@@ -174,10 +174,16 @@ static int make_borders(
 		return 0;
 	}
 	uint8_t flags = m->whole_lines ? KP_TOK_WORD : KP_TOK_SELF;
-	return kp_bpe_drop_dead(b, v, m->char_id, NULL, err) ||
-			       kp_borders_create(&m->borders, v, flags, m->blank, err)
-		       ? -1
-		       : 0;
+	struct kp_merge *live = NULL;
+	int r = kp_bpe_drop_dead(b, v, m->char_id, &live, err) ||
+				kp_borders_create(&m->borders, v, flags, m->blank, err)
+			? -1
+			: 0;
+	if (r == 0) {
+		kp_borders_find_blanks(&m->borders, b, live, b->n_merges);
+	}
+	kp_mem_free(live);
+	return r;
 }
 
 static int create_bpe(struct kp_model *m, struct kp_vocab *v, struct kp_bpe *b, struct kp_err *err)

@@ -20,15 +20,28 @@ static inline bool joined(const struct kp_borders *c, const struct kp_block *b, 
 		marked(p[i]), i + 1 < b->n ? marked(p[i + 1]) : KP_BORDER_NONE);
 }
 
+/* The characters behind rows of blanks that can be cut there. */
+static inline uint64_t behind_blanks(const struct kp_borders *c, const struct kp_block *b)
+{
+	uint64_t blank = b->a.blank, m = b->valid & ~blank & blank << 1 & blank << 2;
+	for (uint64_t q = m; q; q &= q - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(q);
+		uint64_t before = ~blank & ((UINT64_C(1) << i) - 1); /* not blank */
+		unsigned row = before ? i + (unsigned)__builtin_clzll(before) - 64 : i;
+		m &= row > c->blanks ? ~(q & -q) : UINT64_MAX;
+	}
+	return m;
+}
+
 static inline uint64_t starts(
 	const struct kp_borders *c, const uint8_t *p, const uint8_t *end, bool *ret_all)
 {
 	struct kp_block b;
 	kp_block_load(&b, p, end, 0);
-	uint64_t letter = b.a.letter, m = 0;
+	uint64_t letter = b.a.letter, m = c->blanks ? behind_blanks(c, &b) : 0;
 	/* A border is certain when the character behind it shows too. */
 	uint64_t q = (b.all ? b.valid : b.valid >> 1) & ~UINT64_C(1) &
-		     ~(letter & (letter | b.a.blank) << 1);
+		     ~(letter & (letter | b.a.blank) << 1) & ~m;
 	for (; q; q &= q - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(q);
 		m |= (uint64_t)!joined(c, &b, p, i, m) << i;

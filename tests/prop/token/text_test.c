@@ -1,0 +1,188 @@
+/* Properties of a BPE over text that is cut into pieces (borders.h): the ids are those of merging each line as a whole, the obvious way, for vocabularies whose
+   merges of blanks come first, as Gemma's, and for others. Line ends are added tokens, so pieces of several lines are looked up together. */
+#include "tests/unit/token/naive.h"
+
+enum { MAX = 512 };
+static struct made made;
+static uint16_t rank[MAX][MAX]; /* UINT16_MAX: never */
+static const char *const chars[] = { "▁", "a", "b", "c", "(", "-", "é", "中", "_", "=" };
+enum { FIRST = 257, NEWLINE = 256 };
+
+static void add_token(kp_str s)
+{
+	made.token[made.n_tokens++] = kp_arena_printf(made.arena, "%" KP_FMT, KP_ARG(s));
+}
+
+static void join_blanks(struct kp_rng *r, size_t most)
+{
+	uint32_t row[16] = { 0, FIRST };
+	for (size_t n = 2; n <= most; n++) {
+		row[n] = (uint32_t)made.n_tokens;
+		for (size_t k = 1; k < n; k++) {
+			if (k == 1 || kp_rng_below(r, 4)) {
+				made_join(&made, row[n - k], row[k]);
+			}
+		}
+	}
+	for (size_t i = made.n_merges; kp_rng_below(r, 2) && i > 1; i--) {
+		size_t k = kp_rng_below(r, i);
+		struct made_merge x = made.merge[i - 1];
+		made.merge[i - 1] = made.merge[k];
+		made.merge[k] = x;
+	}
+}
+
+static void make(struct kp_rng *r, bool first)
+{
+	char name[8];
+	made = (struct made){ .arena = kp_arena_create(16 << 20) };
+	for (unsigned c = 0; c < 256; c++) {
+		int n = snprintf(name, sizeof(name), "<0x%02X>", c);
+		add_token(kp_str_n(name, (size_t)n));
+	}
+	add_token(KP_S("\n"));
+	for (size_t i = 0; i < KP_LEN(chars) - 1; i++) { /* "=" is not known */
+		add_token(kp_str_c(chars[i]));
+	}
+	if (first) {
+		join_blanks(r, 2 + kp_rng_below(r, 14));
+	}
+	size_t n = made.n_merges + kp_rng_below(r, 120);
+	while (made.n_merges < n) {
+		uint32_t side[2];
+		for (size_t k = 0; k < 2; k++) {
+			bool one = kp_rng_below(r, 3);
+			side[k] = (uint32_t)(FIRST + kp_rng_below(r, one ? KP_LEN(chars) - 1
+									 : made.n_tokens - FIRST));
+		}
+		if (made.token[side[0]].n + made.token[side[1]].n <= 24) {
+			made_join(&made, side[0], side[1]);
+		}
+	}
+	memset(rank, 0xff, sizeof(rank));
+	for (size_t i = 0; i < made.n_merges; i++) {
+		rank[made.merge[i].left][made.merge[i].right] = (uint16_t)i;
+	}
+}
+
+static struct kp_tokenizer *load(void)
+{
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_tokenizer *t = NULL;
+	struct kp_buf json;
+	kp_buf_init(&json, 1 << 20);
+	kp_buf_printf(&json,
+		"{\"version\":\"1.0\",\"added_tokens\":[{\"id\":%d,\"content\":\"\\n\",\"single_word\":false,\"lstrip\":false,"
+		"\"rstrip\":false,\"normalized\":false,\"special\":false}],\"normalizer\":{\"type\":\"Replace\",\"pattern\":"
+		"{\"String\":\" \"},\"content\":\"▁\"},\"pre_tokenizer\":null,\"decoder\":null,\"model\":{\"type\":\"BPE\","
+		"\"byte_fallback\":true,\"unk_token\":null,\"vocab\":{",
+		NEWLINE);
+	for (size_t i = 0; i < made.n_tokens; i++) {
+		kp_buf_printf(&json, i ? "," : "");
+		kp_json_w_str(&json, made.token[i]);
+		kp_buf_printf(&json, ":%zu", i);
+	}
+	kp_buf_lit(&json, "},\"merges\":[");
+	for (size_t i = 0; i < made.n_merges; i++) {
+		kp_buf_printf(&json, i ? ",[" : "[");
+		kp_json_w_str(&json, made.token[made.merge[i].left]);
+		kp_buf_lit(&json, ",");
+		kp_json_w_str(&json, made.token[made.merge[i].right]);
+		kp_buf_lit(&json, "]");
+	}
+	kp_buf_lit(&json, "]}}");
+	if (kp_tokenizer_from_hf(kp_buf_str(&json), KP_STR_NULL, &t, &err)) {
+		print_error("%s\n", err.msg);
+		fail();
+	}
+	kp_buf_fini(&json);
+	assert_true(t->cut_text);
+	return t;
+}
+
+/* Merges the symbols from `from` on. */
+static void merge_line(struct kp_ids *ids, size_t from)
+{
+	for (;;) {
+		size_t at = 0, best = UINT16_MAX;
+		for (size_t i = from; i + 1 < ids->n; i++) {
+			uint16_t x = rank[ids->p[i]][ids->p[i + 1]];
+			at = x < best ? i : at;
+			best = KP_MIN(best, (size_t)x);
+		}
+		if (best == UINT16_MAX) {
+			return;
+		}
+		ids->p[at] = made.merge[best].product;
+		memmove(ids->p + at + 1, ids->p + at + 2, (ids->n - at - 2) * sizeof(kp_id));
+		ids->n--;
+	}
+}
+
+/* A text and what it becomes. */
+static void random_text(struct kp_rng *r, size_t n, struct kp_buf *text, struct kp_ids *want)
+{
+	size_t begin = 0;
+	kp_buf_reset(text);
+	kp_ids_reset(want);
+	while (n--) {
+		uint64_t kind = kp_rng_below(r, 40);
+		if (kind == 0) {
+			merge_line(want, begin);
+			kp_buf_addc(text, '\n');
+			kp_ids_add(want, NEWLINE);
+			begin = want->n;
+			continue;
+		}
+		size_t c = kp_rng_below(r, kind < 3 ? KP_LEN(chars) : 6);
+		size_t times = kind < 30 ? 1 : kp_rng_below(r, kind < 38 ? 12 : 70);
+		for (c = times == 1 ? c : 0; times; times--) {
+			kp_buf_addz(text, c ? chars[c] : " ");
+			kp_ids_add(want, c == KP_LEN(chars) - 1 ? (kp_id)'=' : (kp_id)(FIRST + c));
+		}
+	}
+	merge_line(want, begin);
+}
+
+static void pieces_are_as_the_whole(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_rng r;
+	struct kp_ids want, got;
+	struct kp_buf text;
+	size_t cut = 0;
+	kp_rng_seed(&r, test_seed());
+	kp_ids_init(&want, 1 << 20);
+	kp_ids_init(&got, 1 << 20);
+	kp_buf_init(&text, 1 << 20);
+	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
+	for (int v = 0; v < 200; v++) {
+		make(&r, v % 4);
+		struct kp_tokenizer *t = load();
+		cut += t->model.borders.blanks > 0;
+		for (int k = 0; k < 60; k++) {
+			random_text(&r, kp_rng_below(&r, k % 8 ? 60 : 600), &text, &want);
+			struct kp_text x = kp_text_trusted(kp_buf_str(&text));
+			kp_ids_reset(&got);
+			assert_int_equal(
+				kp_tokenizer_encode(t, s, &x,
+					&(struct kp_encode_opts){ .policy = NULL }, &got, &err),
+				0);
+			assert_ids(&got, &want, x.s);
+		}
+		kp_tokenizer_unref(t);
+		kp_arena_destroy(made.arena);
+	}
+	assert_in_range(cut, 20, 180);
+	kp_token_scratch_destroy(s);
+	kp_ids_fini(&want);
+	kp_ids_fini(&got);
+	kp_buf_fini(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(pieces_are_as_the_whole) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
