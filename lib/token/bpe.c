@@ -174,14 +174,21 @@ static inline __attribute__((always_inline)) size_t merge_small(const struct kp_
 
 /* --- many short pieces --------------------------------------------------------------------------------------------------- */
 
-enum { FEW = KP_BPE_FEW, LANES = 16 };
+enum {
+	FEW = KP_BPE_FEW,
+	MANY = KP_BPE_MANY,
+	LANES = 16,
+	LEAST = 1 << 23,                 /* of all keys: kp_least wants it */
+	NEVER = LEAST + (0xffffff << 6), /* keys from here on: a pair that never merges, or none */
+};
 
 /* As small, for a piece as most are: places from 1, so that there is one before the first and one behind the last, both without a symbol, and every merge is the
-   same few lines without a branch. What they cost is waiting for the tables, so LANES pieces take one merge each in turn. */
+   same few lines without a branch. What they cost is waiting for the tables, so LANES pieces take one merge each in turn. By then the keys that were written one by one
+   can be read as vectors. */
 struct lane {
-	kp_id sym[FEW + 2];
-	uint8_t next[FEW + 2], prev[FEW + 2];
-	uint64_t key[FEW + 2];
+	_Alignas(16) uint32_t key[MANY + 2]; /* rank << 6 | place, from LEAST on */
+	kp_id sym[MANY + 2];
+	uint8_t next[MANY + 2], prev[MANY + 2];
 	size_t k; /* symbols, at places 1 to k */
 	struct kp_bpe_job *job;
 	/* The merge under way: its place, its neighbours', and where the ranks of the two new pairs are. */
@@ -191,25 +198,26 @@ struct lane {
 	uint32_t last_rank;
 };
 
-static inline uint64_t least_of_8(const uint64_t *k)
+static inline uint32_t lane_key(uint32_t rank, size_t at)
 {
-	uint64_t a = KP_MIN(k[0], k[1]), b = KP_MIN(k[2], k[3]), c = KP_MIN(k[4], k[5]),
-		 d = KP_MIN(k[6], k[7]);
-	a = KP_MIN(a, b);
-	c = KP_MIN(c, d);
-	return KP_MIN(a, c);
+	return LEAST + ((rank & 0xffffff) << 6 | (uint32_t)at);
+}
+
+/* The keys that a piece of at most `most` symbols has, in vectors. */
+static inline size_t lane_vectors(size_t most)
+{
+	return (most + 2 + 3) / 4;
 }
 
 /* One merge in three steps, each of which leaves something on its way from memory for the next. The first: what merges; false: nothing does. */
-static inline bool merge_find(const struct kp_bpe *b, struct lane *w)
+static inline bool merge_find(const struct kp_bpe *b, struct lane *w, size_t most)
 {
-	uint64_t m = least_of_8(w->key + 1), n = least_of_8(w->key + 9);
-	m = KP_MIN(m, n);
-	uint32_t rank = (uint32_t)(m >> 8);
-	if (rank == KP_BPE_NONE) {
+	uint32_t m = kp_least(w->key, lane_vectors(most));
+	if (m >= NEVER) {
 		return false;
 	}
-	size_t i = (size_t)(m & 255), j = w->next[i];
+	uint32_t rank = (m - LEAST) >> 6;
+	size_t i = m & 63, j = w->next[i];
 	kp_id made = kp_bpe_product(b, rank);
 	w->last = (struct kp_merge){ w->sym[i], w->sym[j], made };
 	w->last_rank = rank;
@@ -222,7 +230,7 @@ static inline bool merge_find(const struct kp_bpe *b, struct lane *w)
 	w->sym[i] = made;
 	w->next[i] = (uint8_t)w->after;
 	w->prev[w->after] = (uint8_t)i;
-	w->key[j] = NONE;
+	w->key[j] = NEVER;
 	return true;
 }
 
@@ -237,9 +245,8 @@ static inline void merge_pairs(const struct kp_bpe *b, struct lane *w)
 
 static inline void merge_ranks(struct lane *w)
 {
-	uint64_t key = key_of(kp_bpe_rank_at(w->pair[1]), w->at);
-	w->key[w->at] = w->after > w->k ? NONE : key;
-	w->key[w->before] = key_of(kp_bpe_rank_at(w->pair[0]), w->before);
+	w->key[w->at] = lane_key(kp_bpe_rank_at(w->pair[1]), w->at);
+	w->key[w->before] = lane_key(kp_bpe_rank_at(w->pair[0]), w->before);
 }
 
 static inline void put(struct lane *w, kp_id id, uint32_t rank)
@@ -248,12 +255,12 @@ static inline void put(struct lane *w, kp_id id, uint32_t rank)
 	w->sym[k] = id;
 	w->next[k] = (uint8_t)(k + 1);
 	w->prev[k] = (uint8_t)(k - 1);
-	w->key[k - 1] = key_of(rank, k - 1);
+	w->key[k - 1] = lane_key(rank, k - 1);
 }
 
-static inline void begin(const struct kp_bpe *b, struct lane *w)
+static inline void begin(const struct kp_bpe *b, struct lane *w, size_t most)
 {
-	memset(w->key, 0xff, sizeof(w->key));
+	memset(w->key, 0x7f, 16 * lane_vectors(most));
 	w->sym[0] = b->gap;
 	w->k = 0;
 	w->last_rank = KP_BPE_NONE;
@@ -261,7 +268,13 @@ static inline void begin(const struct kp_bpe *b, struct lane *w)
 
 static void begin_symbols(const struct kp_bpe *b, struct lane *w, const struct kp_bpe_job *job)
 {
-	struct kp_pair_at pair[FEW];
+	struct kp_pair_at pair[MANY];
+	for (size_t i = 0; job->rank && i < job->n; i++) {
+		put(w, job->sym[i], i ? job->rank[i - 1] : KP_BPE_NONE);
+	}
+	if (job->rank) {
+		return;
+	}
 	for (size_t i = 1; i < job->n; i++) {
 		pair[i] = kp_bpe_pair(b, job->sym[i - 1], job->sym[i]);
 		__builtin_prefetch(pair[i].line);
@@ -271,9 +284,9 @@ static void begin_symbols(const struct kp_bpe *b, struct lane *w, const struct k
 	}
 }
 
-static void begin_job(const struct kp_bpe *b, struct lane *w, struct kp_bpe_job *job)
+static void begin_job(const struct kp_bpe *b, struct lane *w, struct kp_bpe_job *job, size_t most)
 {
-	begin(b, w);
+	begin(b, w, most);
 	w->job = job;
 	if (!job->p) {
 		begin_symbols(b, w, job);
@@ -296,11 +309,14 @@ static void begin_job(const struct kp_bpe *b, struct lane *w, struct kp_bpe_job 
 	w->sym[w->k + 1] = b->gap;
 }
 
-static inline size_t end(const struct kp_bpe *b, const struct lane *w, kp_id *out)
+static inline size_t end(const struct kp_bpe *b, const struct lane *w, kp_id *out, uint16_t *len)
 {
 	size_t n = 0;
 	for (size_t i = 1; i <= w->k; i = w->next[i]) {
 		out[n] = w->sym[i];
+		if (len) {
+			len[n] = (uint16_t)(w->next[i] - i);
+		}
 		n += w->sym[i] != b->gap;
 	}
 	return n;
@@ -309,28 +325,29 @@ static inline size_t end(const struct kp_bpe *b, const struct lane *w, kp_id *ou
 static void end_job(const struct kp_bpe *b, const struct lane *w)
 {
 	struct kp_bpe_job *job = w->job;
-	job->n = end(b, w, job->ids);
+	job->n = end(b, w, job->ids, job->len);
 	job->last = w->last;
 	job->last_rank = w->last_rank;
 }
 
-void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
+static inline __attribute__((always_inline)) void merge_all(
+	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n, size_t most)
 {
 	struct lane lane[LANES], *live[LANES];
 	size_t n_live = 0, at = 0;
 	for (; at < n && n_live < LANES; n_live++) {
 		live[n_live] = &lane[n_live];
-		begin_job(b, live[n_live], &job[at++]);
+		begin_job(b, live[n_live], &job[at++], most);
 	}
 	while (n_live) {
 		for (size_t i = 0; i < n_live;) {
-			if (KP_LIKELY(merge_find(b, live[i]))) {
+			if (KP_LIKELY(merge_find(b, live[i], most))) {
 				i++;
 				continue;
 			}
 			end_job(b, live[i]);
 			if (at < n) {
-				begin_job(b, live[i], &job[at++]);
+				begin_job(b, live[i], &job[at++], most);
 			} else {
 				live[i] = live[--n_live];
 			}
@@ -344,20 +361,30 @@ void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
 	}
 }
 
+void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
+{
+	merge_all(b, job, n, FEW);
+}
+
+void kp_bpe_merge_windows(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
+{
+	merge_all(b, job, n, MANY);
+}
+
 /* Those of w, of which there are few. */
 static size_t small_few(const struct kp_bpe *b, const struct small *w, size_t k, kp_id *out)
 {
 	struct lane lane;
-	begin(b, &lane);
+	begin(b, &lane, FEW);
 	for (size_t i = 0; i < k; i++) {
 		put(&lane, w->sym[i], i ? (uint32_t)(w->key[i - 1] >> 8) : KP_BPE_NONE);
 	}
 	lane.sym[k + 1] = b->gap;
-	while (merge_find(b, &lane)) {
+	while (merge_find(b, &lane, FEW)) {
 		merge_pairs(b, &lane);
 		merge_ranks(&lane);
 	}
-	return end(b, &lane, out);
+	return end(b, &lane, out, NULL);
 }
 
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out)

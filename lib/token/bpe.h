@@ -166,16 +166,21 @@ static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out);
 
 /* The same for many short pieces at once. */
-enum { KP_BPE_FEW = 17 }; /* symbols */
+enum { KP_BPE_FEW = 17, KP_BPE_MANY = 62 }; /* symbols */
 struct kp_bpe_job {
 	const uint8_t *p;     /* bytes; or NULL: */
 	const kp_id *sym;     /* symbols, no gaps */
-	size_t n;             /* at most KP_BPE_FEW of them; then how many ids came out */
+	const uint32_t *rank; /* NULL, or the ranks of each two of them, 24 bits */
+	size_t n;             /* how many of them; then how many ids came out */
 	kp_id *ids;           /* room for n */
+	uint16_t *len;        /* NULL, or room for n: how many symbols each id stands for */
 	struct kp_merge last; /* the last merge, and its rank: KP_BPE_NONE when there was none */
 	uint32_t last_rank;
 };
-void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n);
+void kp_bpe_merge_all(
+	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n); /* of at most KP_BPE_FEW */
+void kp_bpe_merge_windows(
+	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n); /* of at most KP_BPE_MANY */
 
 /* The symbols that merging n bytes starts from; sym has room for n. Returns how many. */
 size_t kp_bpe_start(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *sym);

@@ -1,7 +1,10 @@
 /* DESIGN: pieces of more than KP_BPE_SMALL symbols.
 
-   They are merged left to right in windows. What makes it exact: a token sequence is the encoding of its symbols as soon as every two neighbours are
-   what their own symbols encode to, because the first merge over a border would happen in the pair alone just as well. So a window starts one token
+   They are merged in parts. What makes it exact: a token sequence is the encoding of its symbols as soon as every two neighbours are
+   what their own symbols encode to, because the first merge over a border would happen in the pair alone just as well. So parts of PART symbols are merged by themselves,
+   many side by side; then what lies around each border, likewise, and where its first and last token are those that the parts have there, all of it fits.
+
+   Where they do not, and in text that repeats itself, it goes left to right in windows: a window starts one token
    before the part it may change, and is accepted when that token comes out unchanged; otherwise it starts further left. A window that has the symbols of the
    one before has its ids too, which is how runs of one character cost next to nothing. Text on which this reaches back too far is given to a plain
    priority queue over a linked list. Threads: reads only b. */
@@ -10,7 +13,18 @@
 
 #include <string.h>
 
-enum { WINDOW = 128, TAIL = 16, STEP_MIN = 48, BACK_MAX = 4096 };
+enum {
+	WINDOW = 128,
+	TAIL = 16,
+	STEP_MIN = 48,
+	BACK_MAX = 4096,
+	ALONE = 160, /* symbols that are not worth parts */
+	PART = 60,   /* text whose period divides it goes by windows */
+	PARTS = 32,
+	SIDE = 6, /* symbols around a border, at least */
+	KNOWN_BITS = 12,
+	KNOWN = 1 << KNOWN_BITS,
+};
 
 /* --- the queue --------------------------------------------------------------------------------------------------- */
 
@@ -182,6 +196,15 @@ bool kp_bpe_last_merge(const struct kp_bpe *b, const kp_id *sym, size_t n, struc
 
 enum { WINDOW_MAX = 2 * BACK_MAX + WINDOW };
 
+/* Symbols from..to, merged by themselves. */
+struct part {
+	size_t from, to;
+	kp_id out[KP_BPE_MANY];
+	uint16_t len[KP_BPE_MANY];
+	size_t n;    /* of out; 0: it was too long */
+	size_t last; /* around a border: its last token is this one of the part behind */
+};
+
 struct windows {
 	const struct kp_bpe *b;
 	const kp_id *sym;       /* of n */
@@ -193,6 +216,10 @@ struct windows {
 	size_t last, last_n, last_count;
 	kp_id last_out[WINDOW_MAX];
 	uint16_t last_len[WINDOW_MAX];
+	struct part part[PARTS], around[PARTS];    /* around[i]: the begin of part[i] */
+	uint32_t rank[KP_BPE_MANY + PARTS * PART]; /* of each two symbols from rank_at on */
+	size_t rank_at;
+	uint64_t known[KNOWN]; /* by hash: 40 bits of pair, 24 of rank */
 };
 
 static int window(struct windows *w, size_t start, size_t n, struct kp_err *err)
@@ -220,8 +247,8 @@ static int window(struct windows *w, size_t start, size_t n, struct kp_err *err)
 	return 0;
 }
 
-/* One window. 1: done moved on, 0: it reaches back too far. */
-static int extend(struct windows *w, struct kp_err *err)
+/* One window, not beyond `end`. 1: done moved on, 0: it reaches back too far. */
+static int extend(struct windows *w, size_t end, struct kp_err *err)
 {
 	size_t start = w->done, keep = w->count;
 	for (size_t back = TAIL;; back = 2 * (w->done - start)) {
@@ -231,7 +258,7 @@ static int extend(struct windows *w, struct kp_err *err)
 		} while (keep && w->done - start < back);
 		size_t behind = w->done - start;
 		size_t to = KP_MIN(
-			w->n, KP_MAX(start + WINDOW, w->done + KP_MAX((size_t)STEP_MIN, behind)));
+			end, KP_MAX(start + WINDOW, w->done + KP_MAX((size_t)STEP_MIN, behind)));
 		if (behind > BACK_MAX || w->budget < to - start) {
 			return 0;
 		}
@@ -249,6 +276,124 @@ static int extend(struct windows *w, struct kp_err *err)
 	}
 }
 
+/* The same up to `end`. */
+static int extend_to(struct windows *w, size_t end, struct kp_err *err)
+{
+	int r = 1;
+	while (r == 1 && w->done < end) {
+		r = extend(w, end, err);
+	}
+	return r;
+}
+
+/* --- parts ------------------------------------------------------------------------------------------------------- */
+
+/* The ranks of each two symbols up to `end`, and of those before that a part around a border may have. Most pairs of a text are few ones. */
+static void find_ranks(struct windows *w, size_t end)
+{
+	w->rank_at = w->done - KP_MIN(w->done, (size_t)KP_BPE_MANY);
+	for (size_t i = w->rank_at; i + 1 < end; i++) {
+		kp_id left = w->sym[i], right = w->sym[i + 1];
+		uint64_t pair = (uint64_t)left << 44 | (uint64_t)right << 24,
+			 *known = &w->known[kp_pair_place(left, right) >> (64 - KNOWN_BITS)];
+		if (KP_UNLIKELY((*known ^ pair) >> 24)) {
+			*known = pair | (kp_bpe_rank(w->b, left, right) & 0xffffff);
+		}
+		w->rank[i - w->rank_at] = *known & 0xffffff;
+	}
+}
+
+static void merge_parts(const struct windows *w, struct part *part, size_t n)
+{
+	struct kp_bpe_job job[PARTS];
+	for (size_t i = 0; i < n; i++) {
+		struct part *x = &part[i];
+		job[i] = (struct kp_bpe_job){ .sym = w->sym + x->from,
+			.rank = w->rank + (x->from - w->rank_at),
+			.ids = x->out,
+			.len = x->len };
+		if (x->to - x->from <= KP_BPE_MANY) {
+			job[i].n = x->to - x->from;
+		}
+	}
+	kp_bpe_merge_windows(w->b, job, n);
+	for (size_t i = 0; i < n; i++) {
+		part[i].n = job[i].n;
+	}
+}
+
+/* What lies around the begin of part i: whole tokens, about SIDE symbols on each side. */
+static void find_around(struct windows *w, size_t i)
+{
+	const struct part *right = &w->part[i], *left = right - 1;
+	const uint16_t *len = i ? left->len : w->len;
+	struct part *x = &w->around[i];
+	size_t k = i ? left->n : w->count, j = 0;
+	x->from = x->to = right->from;
+	while (k && right->from - x->from < SIDE) {
+		x->from -= len[--k];
+	}
+	while (j < right->n && x->to - right->from < SIDE) {
+		x->to += right->len[j++];
+	}
+	x->last = j - 1;
+}
+
+static void append(struct windows *w, const struct part *x, size_t from)
+{
+	memcpy(w->out + w->count, x->out + from, (x->n - from) * sizeof(*x->out));
+	memcpy(w->len + w->count, x->len + from, (x->n - from) * sizeof(*x->len));
+	w->count += x->n - from;
+	w->done = x->to;
+}
+
+/* Adds part i to what is done, if it fits. */
+static bool add_part(struct windows *w, size_t i)
+{
+	const struct part *x = &w->part[i], *a = &w->around[i];
+	size_t keep = w->count, at = w->done;
+	if (keep == 0) {
+		append(w, x, 0);
+		return true;
+	}
+	while (at > a->from) {
+		at -= w->len[--keep];
+	}
+	if (a->n == 0 || at != a->from || w->out[keep] != a->out[0] ||
+		a->out[a->n - 1] != x->out[a->last]) {
+		return false;
+	}
+	w->count = keep;
+	append(w, a, 0);
+	append(w, x, a->last + 1);
+	return true;
+}
+
+/* The next PARTS parts, or one window. As extend. */
+static int by_parts(struct windows *w, struct kp_err *err)
+{
+	const kp_id *sym = w->sym + w->done;
+	size_t n = 0, at = w->done, end = KP_MIN(w->n, at + PARTS * PART);
+	if (end - at >= 2 * PART && memcmp(sym, sym + PART, PART * sizeof(*sym)) == 0) {
+		return extend(w, w->n, err);
+	}
+	for (; at < end; n++) {
+		w->part[n].from = at;
+		w->part[n].to = at = KP_MIN(at + PART, end);
+	}
+	find_ranks(w, end);
+	merge_parts(w, w->part, n);
+	for (size_t i = 0; i < n; i++) {
+		find_around(w, i);
+	}
+	merge_parts(w, w->around, n);
+	int r = 1;
+	for (size_t i = 0; r == 1 && i < n; i++) {
+		r = add_part(w, i) ? 1 : extend_to(w, w->part[i].to, err);
+	}
+	return r;
+}
+
 static int by_windows(
 	const struct kp_bpe *b, const kp_id *sym, size_t n, struct kp_ids *work, struct kp_err *err)
 {
@@ -262,10 +407,11 @@ static int by_windows(
 		w->n = n;
 		w->done = w->count = w->last = w->last_n = w->last_count = 0;
 		w->budget = 8 * n;
+		memset(w->known, 0xff, sizeof(w->known));
 		w->out = work->p + work->n;
 		w->len = len;
 		for (r = 1; r == 1 && w->done < n;) {
-			r = extend(w, err);
+			r = by_parts(w, err);
 		}
 		work->n += r == 1 ? w->count : 0;
 	} else {
@@ -286,7 +432,7 @@ int kp_bpe_symbols(
 	if (!kp_ids_reserve(work, n)) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "encode `%zu` symbols", n);
 	}
-	if (n <= KP_BPE_SMALL) {
+	if (n <= ALONE) {
 		work->n += kp_bpe_small_symbols(b, sym, n, work->p + work->n);
 		return 0;
 	}

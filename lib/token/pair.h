@@ -38,4 +38,32 @@ static inline unsigned kp_pair_match(const struct kp_pair_line *l, uint32_t tag)
 #endif
 }
 
+/* The least of 4 * n keys, 16-byte aligned. Each is the bits of a positive number as floating point has it, whose order is that of the bits. */
+static inline uint32_t kp_least_portable(const uint32_t *key, size_t n)
+{
+	uint32_t m = key[0];
+	for (size_t i = 1; i < 4 * n; i++) {
+		m = KP_MIN(m, key[i]);
+	}
+	return m;
+}
+static inline __attribute__((always_inline)) uint32_t kp_least(const uint32_t *key, size_t n)
+{
+#if defined(__SSE2__)
+	const float *k = (const float *)(const void *)key;
+	__m128 a = _mm_load_ps(k), c = _mm_load_ps(k + 4 * (n - 1));
+#pragma GCC unroll 8
+	for (size_t i = 1; i + 1 < n; i += 2) {
+		a = _mm_min_ps(a, _mm_load_ps(k + 4 * i));
+		c = _mm_min_ps(c, _mm_load_ps(k + 4 * KP_MIN(i + 1, n - 1)));
+	}
+	a = _mm_min_ps(a, c);
+	a = _mm_min_ps(a, _mm_movehl_ps(a, a));
+	a = _mm_min_ss(a, _mm_shuffle_ps(a, a, 1));
+	return (uint32_t)_mm_cvtsi128_si32(_mm_castps_si128(a));
+#else
+	return kp_least_portable(key, n);
+#endif
+}
+
 #endif
