@@ -122,11 +122,6 @@ int kp_bpe_rebuild(struct kp_bpe *b, const struct kp_merge *merges, size_t n, bo
 int kp_bpe_find_chars(
 	struct kp_bpe *b, const struct kp_merge *merges, struct kp_err *err) KP_MUST_USE;
 
-/* The upper line_bits are the line, the 32 below them the tag (its lowest bits zero). */
-static inline uint64_t kp_pair_place(kp_id left, kp_id right)
-{
-	return ((uint64_t)left << 44 | (uint64_t)right << 24) * UINT64_C(0x9e3779b97f4a7c15);
-}
 /* Where the rank of a pair stands. One that never merges is sent to the empty line in front: no branch to guess wrong, so look-ups wait for memory side by side. */
 struct kp_pair_at {
 	const struct kp_pair_line *line;

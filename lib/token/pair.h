@@ -16,6 +16,12 @@ struct kp_pair_line {
 	uint32_t rank[8];
 };
 
+/* Its upper bits, as many as lines have, are the line, the 32 below them the tag (its lowest bits zero). */
+static inline uint64_t kp_pair_place(uint32_t left, uint32_t right)
+{
+	return ((uint64_t)left << 44 | (uint64_t)right << 24) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 /* Bit i: the line's i-th pair has this tag. The first one for any machine. */
 static inline unsigned kp_pair_match_portable(const struct kp_pair_line *l, uint32_t tag)
 {
