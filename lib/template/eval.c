@@ -7,6 +7,13 @@
 static int eval_compare(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
 
+/* Is what the node asks for just a member of a JSON object? */
+static inline bool is_json(const struct kp_tv *obj, const struct kp_node *n)
+{
+	return obj->type == KP_TV_DICT && (obj->flags & KP_TVF_JV) && !n->dict_method &&
+	       !(n->flags & KP_NF_DUNDER);
+}
+
 /* A variable's attribute: a member of a JSON object, as a message's mostly is, of a namespace or of `loop`; else through kp_tpl_eval. */
 static int eval_member(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
@@ -20,8 +27,7 @@ static int eval_member(
 	if (obj->type == KP_TV_NS && n->attr.p[0] != '_' && kp_tv_dict_get_str(obj, n->attr, ret)) {
 		return kp_tpl_charge(I, 1);
 	}
-	if (obj->type != KP_TV_DICT || !(obj->flags & KP_TVF_JV) || n->dict_method ||
-		(n->flags & KP_NF_DUNDER)) {
+	if (!is_json(obj, n)) {
 		return kp_tpl_eval(I, act, n, ret);
 	}
 	for (uint32_t i = 0; i < obj->n; i++) {
@@ -477,9 +483,36 @@ static int logic_is_true(struct kp_interp *I, struct kp_act *act, const struct k
 	return r;
 }
 
+/* `message.role == "user"`, where that is a string: 1, 0; -2: it is something else. */
+static inline int member_is(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
+{
+	const struct kp_node *x = n->items[0], *y = n->items[1];
+	if (x->op != KP_OP_GETATTR || x->a->op != KP_OP_NAME || y->op != KP_OP_CONST ||
+		y->k.type != KP_TV_STR || n->ops[0] > KP_CMP_NE) {
+		return -2;
+	}
+	const struct kp_tv *obj = kp_tpl_slot(act, x->a->ref);
+	if (!is_json(obj, x)) {
+		return -2;
+	}
+	for (uint32_t i = 0; i < obj->n; i++) {
+		const struct kp_jmember *m = &obj->jmembers[i];
+		if (kp_str_eq_name(m->key, x->attr)) {
+			if (m->value.type != KP_JSON_STRING) {
+				return -2;
+			}
+			kp_tpl_spend_bytes(I, y->k.n + 2 * i);
+			return kp_str_eq_name(m->value.s, kp_tv_bytes(&y->k)) ==
+			       (n->ops[0] == KP_CMP_EQ);
+		}
+	}
+	return -2;
+}
+
 static int is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
 {
 	struct kp_tv v, b;
+	int r;
 	switch (n->op) {
 	case KP_OP_NOT:
 	case KP_OP_AND:
@@ -487,8 +520,11 @@ static int is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node
 		return logic_is_true(I, act, n);
 	case KP_OP_COMPARE:
 		if (n->n_ops == 1) {
-			return kp_tpl_charge(I, 1) || eval(I, act, n->items[0], &v) ||
-					       eval(I, act, n->items[1], &b)
+			r = kp_tpl_charge(I, 1) ? -1 : member_is(I, act, n);
+			if (r != -2) {
+				return r;
+			}
+			return eval(I, act, n->items[0], &v) || eval(I, act, n->items[1], &b)
 				       ? -1
 				       : compare(I, n->ops[0], &v, &b);
 		}

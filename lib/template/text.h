@@ -16,6 +16,10 @@ static inline int kp_tpl_buf_mark(
 		b->runs[b->n_runs - 1].end = b->n;
 		return 0;
 	}
+	if (KP_LIKELY(b->n_runs < b->cap_runs)) {
+		b->runs[b->n_runs++] = (struct kp_run){ .end = b->n, .origin = origin };
+		return 0;
+	}
 	return kp_tpl_buf_run(I, b, b->n, origin);
 }
 static inline int kp_tpl_buf_add(

@@ -83,8 +83,11 @@ struct kp_tv kp_tv_from_jv(const struct kp_jv *j, uint8_t origin)
 /* A message is the assistant's when its role says so; everything else is the client's. */
 static uint8_t message_origin(const struct kp_jv *m)
 {
-	kp_str role = kp_jv_str(m, KP_S("role"));
-	return kp_str_eq(role, KP_S("assistant")) ? KP_ORIGIN_ASSISTANT : KP_ORIGIN_CLIENT;
+	bool is_first = m->type == KP_JSON_OBJECT && m->n &&
+			m->members[0].value.type == KP_JSON_STRING &&
+			kp_str_eq_name(m->members[0].key, KP_S("role"));
+	kp_str role = is_first ? m->members[0].value.s : kp_jv_str(m, KP_S("role"));
+	return kp_str_eq_name(role, KP_S("assistant")) ? KP_ORIGIN_ASSISTANT : KP_ORIGIN_CLIENT;
 }
 
 struct kp_tv kp_tv_item(const struct kp_tv *list, uint32_t i)
