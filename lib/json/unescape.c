@@ -257,17 +257,22 @@ WIDE static bool wide_blocks(struct kp_json_unescape *u)
 		if (unit) {
 			v = wide_units(v, unit >> 1, &w);
 		}
-		stop = w.stop;
-		uint64_t end = stop | w.late,
-			 before = _blsmsk_u64(end) >> 1; /* all bits below the first one of `end` */
-		before = end ? before : UINT64_MAX;
+		uint64_t end = w.stop | w.late, keep = ~w.drop;
+		if (KP_LIKELY(!end)) { /* where the next block begins does not wait for this one */
+			_mm512_storeu_si512(at, _mm512_maskz_compress_epi8(keep, v));
+			at += _mm_popcnt_u64(keep);
+			high |= above;
+			p += BLOCK;
+			continue;
+		}
+		uint64_t before = _blsmsk_u64(end) >> 1; /* all bits below the first one of `end` */
 		n = (uint64_t)_mm_popcnt_u64(before);
-		uint64_t keep = before & ~w.drop;
+		keep &= before;
 		_mm512_storeu_si512(at, _mm512_maskz_compress_epi8(keep, v));
 		at += _mm_popcnt_u64(keep);
 		high |= above & before;
 		p += n;
-		stop = n < BLOCK ? stop >> n & 1 : 0; /* a later one is met again */
+		stop = w.stop >> n & 1; /* a later one is met again */
 	}
 	u->p = p;
 	u->at = at;
