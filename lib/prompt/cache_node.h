@@ -41,8 +41,10 @@ struct kp_prompt_node {
 	const struct kp_cut *cuts;     /* behind `from`, ascending */
 	size_t n_runs, n_cuts;
 	/* --- the table's */
-	struct kp_list lru;
+	struct kp_list lru; /* while none hangs on it */
 	unsigned shard;
+	unsigned n_children; /* nodes in the table that hang on it */
+	bool is_kept;        /* in the table */
 	uint64_t used;
 	struct kp_prompt_slot *slots;
 	size_t n_slots, n_linked; /* of them in the table: the first ones */

@@ -19,7 +19,7 @@ struct shard {
 	pthread_mutex_t lock;
 	struct kp_prompt_slot **chain;
 	size_t mask;
-	struct kp_list lru; /* the oldest first */
+	struct kp_list lru; /* nodes without any below them, the oldest first */
 	size_t n_nodes;
 	uint64_t evictions;
 	_Atomic uint64_t oldest; /* used of the first in lru; UINT64_MAX: none */
@@ -52,6 +52,22 @@ struct kp_prompt_table *kp_prompt_table_create(size_t max_bytes)
 	return t;
 }
 
+/* Takes the oldest node out of the list, or gives NULL. What it hangs on follows it, unless it has others, or was used later by itself. */
+static struct kp_prompt_node *take_oldest(struct shard *s)
+{
+	struct kp_list *l = kp_list_pop(&s->lru);
+	struct kp_prompt_node *n = l ? KP_CONTAINER(l, struct kp_prompt_node, lru) : NULL;
+	struct kp_prompt_node *parent = n ? n->parent : NULL;
+	if (n) {
+		n->is_kept = false;
+	}
+	if (parent && --parent->n_children == 0) {
+		/* Before the first of a list that goes round stands its last. */
+		kp_list_push(parent->used > n->used ? &s->lru : s->lru.next, &parent->lru);
+	}
+	return n;
+}
+
 void kp_prompt_table_destroy(struct kp_prompt_table *t)
 {
 	if (!t) {
@@ -59,9 +75,9 @@ void kp_prompt_table_destroy(struct kp_prompt_table *t)
 	}
 	for (size_t i = 0; i < SHARDS; i++) {
 		struct shard *s = t->shard[i];
-		struct kp_list *l;
-		while ((l = kp_list_pop(&s->lru))) {
-			kp_prompt_node_unref(KP_CONTAINER(l, struct kp_prompt_node, lru));
+		struct kp_prompt_node *n;
+		while ((n = take_oldest(s))) {
+			kp_prompt_node_unref(n);
 		}
 		pthread_mutex_destroy(&s->lock);
 		kp_free(&s->chain);
@@ -95,14 +111,13 @@ static struct kp_prompt_slot *newest(const struct shard *s, uint64_t hash)
 	return x;
 }
 
-/* n and all above it are the latest now, n the oldest of them; unless it is on its way out. */
+/* n is the latest now. Those above it are not looked at: they are not in the list while n is there. */
 static void touch(struct kp_prompt_table *t, struct shard *s, struct kp_prompt_node *n)
 {
-	uint64_t now = atomic_fetch_add_explicit(&t->now, 1, memory_order_relaxed);
-	for (; n && kp_list_linked(&n->lru); n = n->parent) {
+	n->used = atomic_fetch_add_explicit(&t->now, 1, memory_order_relaxed);
+	if (kp_list_linked(&n->lru)) {
 		kp_list_del(&n->lru);
 		kp_list_push(&s->lru, &n->lru);
-		n->used = now;
 	}
 }
 
@@ -218,11 +233,9 @@ static bool evict(struct kp_prompt_table *t)
 	if (oldest == UINT64_MAX) {
 		return false;
 	}
-	struct kp_prompt_node *n = NULL;
 	pthread_mutex_lock(&s->lock);
-	struct kp_list *l = kp_list_pop(&s->lru);
-	if (l) {
-		n = KP_CONTAINER(l, struct kp_prompt_node, lru);
+	struct kp_prompt_node *n = take_oldest(s);
+	if (n) {
 		s->n_nodes--;
 		s->evictions++;
 		atomic_fetch_sub_explicit(&t->bytes, n->bytes, memory_order_relaxed);
@@ -244,15 +257,20 @@ void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size
 	n->shard = shard_of(hashes);
 	struct shard *s = t->shard[n->shard];
 	pthread_mutex_lock(&s->lock);
-	bool has_parent = !parent || (parent->shard == n->shard && kp_list_linked(&parent->lru));
+	bool has_parent = !parent || (parent->shard == n->shard && parent->is_kept);
 	if (has_parent && !newest(s, hashes[n_hashes - 1])) {
 		kp_ref_get(&n->ref); /* the table's */
+		n->is_kept = true;
 		kp_list_push(&s->lru, &n->lru);
 		touch(t, s, n);
+		if (parent) {
+			parent->n_children++;
+			kp_list_del(&parent->lru);
+		}
 		tell_oldest(s);
 		s->n_nodes++;
 		atomic_fetch_add_explicit(&t->bytes, n->bytes, memory_order_relaxed);
-		while (kp_list_linked(&n->lru) && n->n_linked < n->n_slots) {
+		while (n->is_kept && n->n_linked < n->n_slots) {
 			link_some(s, n);
 			if (n->n_linked < n->n_slots) {
 				breathe(s);

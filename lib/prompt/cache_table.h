@@ -1,8 +1,8 @@
 /* Finds nodes by hash, and lets the oldest go when there are too many bytes. In shards, each with a lock that is held for a few look-ups; all of a
    conversation, whatever begins with the same block, is in one shard.
 
-   Within a shard a node was always used later than those below it: whoever uses one uses all above it right after. So the oldest has none below it, and what
-   is there of a text is there from its begin: of the blocks of a text, those that are known are the first ones. */
+   Only nodes that none hangs on can be let go, so what is there of a text is there from its begin: of the blocks of a text, those that are known are the first ones. Using a
+   node says nothing of those above it, which are thirty in a conversation and lie anywhere in memory: they cannot go before it, and go right after it. */
 #ifndef KP_PROMPT_CACHE_TABLE_H
 #define KP_PROMPT_CACHE_TABLE_H
 
