@@ -265,12 +265,79 @@ static void the_oldest_goes_first(void **state)
 	kp_prompt_table_destroy(t);
 }
 
+/* Lines of nodes, used in turn: whoever was used last stays longest, of a line the end goes first, and all of it before anything of the next one. */
+static void lines_go_from_their_ends(void **state)
+{
+	(void)state;
+	enum { LINES = 6, DEEP = 4, MORE = 200 };
+	struct prompt p[DEEP];
+	struct kp_prompt_node *of[LINES][DEEP], *found[KP_PROMPT_FOUND];
+	struct kp_rng r;
+	kp_rng_seed(&r, test_seed());
+	struct kp_prompt_table *t = kp_prompt_table_create(256 << 10);
+	for (size_t i = 0; i < LINES; i++) {
+		uint64_t hashes[DEEP];
+		struct kp_prompt_place at = { 0 };
+		for (size_t k = 0; k < DEEP; k++) {
+			hashes[k] = (uint64_t)(i % 3) << 33 | (i * DEEP + k + 1);
+			do {
+				make(&p[k], &r, k ? &p[k - 1] : NULL, at.cut.text);
+			} while (!p[k].n_cuts || p[k].cut[p[k].n_cuts - 1].text <= at.cut.text);
+			struct kp_prompt_node *n = of[i][k] = node(&p[k], &at);
+			size_t nearest = 0;
+			while (p[k].cut[nearest].text <= at.cut.text) {
+				nearest++;
+			}
+			at = (struct kp_prompt_place){ .node = n, .cut = p[k].cut[nearest] };
+			n->slots[0].hash = hashes[k];
+			kp_ref_get(&n->ref);
+			kp_prompt_table_add(t, hashes, k + 1, n);
+			assert_true(n->is_kept);
+		}
+	}
+	/* The even ones are used again, the last of them first. */
+	for (size_t i = LINES; i >= 2; i -= 2) {
+		uint64_t hash[] = { (uint64_t)((i - 2) % 3) << 33 | ((i - 2) * DEEP + 1),
+			(uint64_t)((i - 2) % 3) << 33 | ((i - 2) * DEEP + DEEP) };
+		assert_int_equal(kp_prompt_table_find(t, hash, 2, found), 1);
+		kp_prompt_node_unref(found[0]);
+	}
+	static const size_t order[LINES] = { 1, 3, 5, 4, 2, 0 };
+	size_t gone = 0;
+	for (size_t m = 0; m < MORE; m++) {
+		const struct kp_prompt_place none = { 0 };
+		uint64_t hash = (uint64_t)(m % 16) << 32 | (1000 + m);
+		make(&p[0], &r, NULL, 0);
+		struct kp_prompt_node *n = node(&p[0], &none);
+		n->slots[0].hash = hash;
+		kp_prompt_table_add(t, &hash, 1, n);
+		bool is_there = false;
+		gone = 0;
+		for (size_t i = 0; i < LINES; i++) {
+			for (size_t k = DEEP; k-- > 0;) {
+				const struct kp_prompt_node *x = of[order[i]][k];
+				assert_true(x->is_kept || !is_there);
+				is_there |= x->is_kept;
+				gone += !x->is_kept;
+				assert_int_equal(
+					kp_list_linked(&x->lru), x->is_kept && !x->n_children);
+			}
+		}
+	}
+	assert_int_equal(gone, LINES * DEEP);
+	for (size_t i = 0; i < LINES * DEEP; i++) {
+		kp_prompt_node_unref(of[i / DEEP][i % DEEP]);
+	}
+	kp_prompt_table_destroy(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(matches_the_obvious_way),
 		cmocka_unit_test(hashes_that_meet_are_harmless),
 		cmocka_unit_test(the_oldest_goes_first),
+		cmocka_unit_test(lines_go_from_their_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
