@@ -2,21 +2,19 @@
 brings vLLM (6 GB). The truth is vLLM itself, asked for the same ids without a gateway, and Hugging Face's libraries."""
 
 import json
-import os
-import pathlib
 import re
 import shutil
-import socket
 import statistics
 import time
 
 import pytest
 from oracles import ask_engine, engine_load
-from programs import LOGS, Gateway, Program, engine, manifest, wait_until
+from programs import LOGS, Gateway, engine, manifest, wait_until
+from vllm_engine import CONTEXT, Vllm
 from wire import CHAT, COMPLETIONS, Connection, Http2, Joined, Stream, both, call, stream
 
 pytestmark = pytest.mark.heavy
-CONTEXT, VOCAB = 2048, 151936
+VOCAB = 151936
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
@@ -39,48 +37,12 @@ CONFIG = {
 }
 
 
-class Vllm(Program):
-    def __init__(self, venv, model):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        super().__init__(
-            "vllm",
-            [
-                venv / "bin/vllm",
-                "serve",
-                model,
-                "--grpc",
-                "--load-format",
-                "dummy",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                self.port,
-                "--max-model-len",
-                CONTEXT,
-                "--enforce-eager",
-                "--no-enable-prefix-caching",
-                "--served-model-name",
-                "tiny",
-            ],
-            env={
-                "VLLM_CPU_KVCACHE_SPACE": "1",
-                "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-                "HF_HUB_OFFLINE": "1",
-                "VLLM_NO_USAGE_STATS": "1",
-                "DO_NOT_TRACK": "1",
-            },
-        )
-
-
 @pytest.fixture(scope="module")
 def vllm(start_shared, qwen3_path):
-    venv = pathlib.Path(os.environ["KP_VLLM_VENV"])
     model = LOGS / "tiny-qwen3"
     shutil.copytree(qwen3_path, model, dirs_exist_ok=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
-    return start_shared(Vllm, venv, model)
+    return start_shared(Vllm, model, "--load-format", "dummy", "--no-enable-prefix-caching")
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +54,7 @@ def gateway(vllm, start_shared):
     assert (
         call(started.port, CHAT, {"model": "m", "messages": [{"role": "user", "content": "x"}]}).status == 503
     )
-
-    def ready():
-        assert vllm.process.poll() is None, f"vLLM ended: {vllm.text()[-3000:]}"
-        return started.ask("/readyz")[0] == 200
-
-    wait_until(ready, "vLLM", timeout=600)
+    vllm.wait_routable(started)
     print(f"vLLM was up after {time.monotonic() - began:.0f} s")
     return started
 
