@@ -1,6 +1,9 @@
 /* DESIGN: libpng over one slice, errors by longjmp as in jpeg.c. Everything becomes 8-bit RGB or RGBA by libpng's own steps
    (palettes, small depths, tRNS, the upper byte of 16 bits); RGBA is read whole and flattened in place. Gamma and profiles
-   have no effect, as in Pillow. The EXIF block may stand behind the pixels. */
+   have no effect, as in Pillow: of chunks that are no pixels only PLTE, tRNS and eXIf, which may stand behind the pixels, are read. Texts and profiles are
+   skipped, since each may be a thousand times its size, and all together as much again.
+   Behind the last pixel libpng inflates to the end of the stream, and throws that away: a small file could have gigabytes there. So a row may take no more of the file than
+   a row can need. */
 #include "image/codec.h"
 
 #include "base/mem.h"
@@ -10,12 +13,19 @@
 
 #include <png.h>
 
-enum { MAX_CHUNK = 8 << 20, MAX_CHUNKS = 1000 };
+enum {
+	MAX_CHUNK = 8 << 20,
+	MAX_CHUNKS = 1000,
+	ROW_PER_PIXEL = 9, /* at most 8 bytes, which zlib makes no ninth longer */
+	ROW_MORE = 64 << 10,
+	INTERLACED_PASSES = 7,
+};
 
 struct png {
 	png_structp p;
 	png_infop info;
 	kp_str rest;
+	size_t budget; /* bytes that may be read until it is set anew */
 	char why[96];
 	struct kp_image image;
 	png_bytepp rows;
@@ -37,13 +47,17 @@ static void take(png_structp p, png_bytep to, size_t n)
 	if (n > g->rest.n) {
 		png_error(p, "it ends too early");
 	}
+	if (n > g->budget) {
+		png_error(p, "it has more data than pixels");
+	}
+	g->budget -= n;
 	memcpy(to, g->rest.p, n);
 	g->rest = kp_str_skip(g->rest, n);
 }
 
 static int create(struct png *g, kp_str bytes, struct kp_err *err)
 {
-	*g = (struct png){ .rest = bytes };
+	*g = (struct png){ .rest = bytes, .budget = SIZE_MAX };
 	g->p = png_create_read_struct(PNG_LIBPNG_VER_STRING, g, fail, quiet);
 	g->info = g->p ? png_create_info_struct(g->p) : NULL;
 	if (!g->info) {
@@ -55,6 +69,8 @@ static int create(struct png *g, kp_str bytes, struct kp_err *err)
 	png_set_user_limits(g->p, KP_IMAGE_MAX_SIDE, KP_IMAGE_MAX_SIDE);
 	png_set_chunk_malloc_max(g->p, MAX_CHUNK);
 	png_set_chunk_cache_max(g->p, MAX_CHUNKS);
+	png_set_keep_unknown_chunks(g->p, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+	png_set_keep_unknown_chunks(g->p, PNG_HANDLE_CHUNK_AS_DEFAULT, (png_const_bytep) "eXIf", 1);
 	return 0;
 }
 
@@ -106,6 +122,19 @@ static bool set_steps(struct png *g)
 	return png_get_channels(g->p, g->info) == 4;
 }
 
+/* As png_read_image does it. */
+static void read_rows(struct png *g, uint32_t width, uint32_t height)
+{
+	bool is_interlaced = png_get_interlace_type(g->p, g->info) != PNG_INTERLACE_NONE;
+	for (int pass = 0; pass < (is_interlaced ? INTERLACED_PASSES : 1); pass++) {
+		for (uint32_t y = 0; y < height; y++) {
+			g->budget = (size_t)width * ROW_PER_PIXEL + ROW_MORE;
+			png_read_row(g->p, g->rows[y], NULL);
+		}
+	}
+	g->budget = SIZE_MAX;
+}
+
 static int read_pixels(struct png *g, const struct kp_image_limits *limits, struct kp_err *err)
 {
 	uint32_t width = png_get_image_width(g->p, g->info);
@@ -125,7 +154,7 @@ static int read_pixels(struct png *g, const struct kp_image_limits *limits, stru
 	}
 	i->width = width;
 	i->height = height;
-	png_read_image(g->p, g->rows);
+	read_rows(g, width, height);
 	png_read_end(g->p, g->info);
 	if (alpha) {
 		kp_image_flatten(i->px, i->px, (size_t)width * height, limits->background);

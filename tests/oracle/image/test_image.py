@@ -171,6 +171,47 @@ def test_bombs_are_refused_by_their_head(ours):
     assert answer["code"] == "RESOURCE_EXHAUSTED"
 
 
+ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+
+
+def test_interlaced_pixels_are_pillows(ours):
+    random_ = random.Random(SEED)
+    chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))  # noqa: E731
+    for width, height in [(w, h) for w in range(1, 10) for h in range(1, 10)] + [(100, 61), (33, 900)]:
+        array = np.array(picture(random_, width, height))
+        parts = [array[y::dy, x::dx] for x, y, dx, dy in ADAM7]
+        raw = b"".join(b"\0" + row.tobytes() for part in parts if part.size for row in part)
+        data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 1)) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
+        assert (np.array(opened(data)) == array).all() and (ours.pixels("d", data) == array).all(), (width, height)
+
+
+def png_of_a_pixel(before=b"", data=zlib.compress(b"\0\1\2\3"), behind=b""):
+    chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))  # noqa: E731
+    before, behind = (b"".join(chunk(*c) for c in chunks) for chunks in (before or [], behind or []))
+    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+    return head + before + chunk(b"IDAT", data) + behind + chunk(b"IEND", b"")
+
+
+def test_what_is_no_pixel_costs_nothing(ours):
+    """MM-04: texts and profiles that are a thousand times their size, and data behind the last pixel."""
+    text = (b"zTXt", b"x\0\0" + zlib.compress(b"a" * ((8 << 20) - 100)))
+    profile = (b"iCCP", b"x\0\0" + zlib.compress(bytes(8 << 20)))
+    begin = memory(ours)
+    for data in (png_of_a_pixel(before=[text] * 300), png_of_a_pixel(behind=[text] * 300), png_of_a_pixel(before=[profile])):
+        assert ours.pixels("d", data).tolist() == [[[1, 2, 3]]]
+    packer = zlib.compressobj()
+    bomb = packer.compress(b"\0\1\2\3") + b"".join(packer.compress(bytes(1 << 20)) for _ in range(300)) + packer.flush()
+    answer, _ = ours.ask("d", png_of_a_pixel(data=bomb))
+    assert answer["error"] == "decode the PNG image: it has more data than pixels"
+    assert memory(ours) - begin < 64 << 10
+    assert ours.pixels("d", png_of_a_pixel(data=zlib.compress(b"\0\1\2\3" + bytes(60000)))).tolist() == [[[1, 2, 3]]]
+
+
+def memory(ours):
+    """The most it ever had, in KiB."""
+    return int(pathlib.Path(f"/proc/{ours.process.pid}/status").read_text().split("VmHWM:")[1].split()[0])
+
+
 def test_cut_files_are_errors(ours):
     """MM-07, MM-20: each prefix gives an error or, where Pillow takes it too, the picture; never bytes of the file in the message."""
     random_ = random.Random(SEED)
