@@ -406,7 +406,8 @@ def kill_often(start, rig, server, tmp_path, times):
         told = killed_and_asked(start, r, Approvals, rng.uniform(0.05, 0.6))
         made = [i for v in told.values() for i in v["output"] if i["type"] == "mcp_call"]
         assert len({i["approval_request_id"] for i in made}) == len(made) and all(i["output"] == "rain in Zug" for i in made)
-        assert len(made) <= len(server.said("get_weather")) - before <= len(made) + 4
+        next(direct(server.port))  # behind what clients that were cut off left there, which counts
+        assert len(made) <= len(server.said("get_weather")) - 1 - before <= len(made) + 4
         done += len(made)
     return done
 
