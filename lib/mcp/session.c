@@ -94,6 +94,9 @@ static int take_start(
 			m->version = versions[i];
 		}
 	}
+	if (!m->version && !version.n) {
+		return kp_err_set(err, KP_DATA_LOSS, "initialize: it has no `protocolVersion`");
+	}
 	if (!m->version) {
 		return kp_err_set(err, KP_UNIMPLEMENTED,
 			"initialize: the server speaks version `%.*s` of MCP alone",
