@@ -81,6 +81,21 @@ int kp_shm_create(struct kp_shm *s, size_t n, struct kp_err *err)
 	return 0;
 }
 
+int kp_shm_write(const struct kp_shm *s, size_t at, kp_str bytes, struct kp_err *err)
+{
+	KP_BUG_ON(at > s->n || bytes.n > s->n - at);
+	while (bytes.n) {
+		ssize_t n = pwrite(s->fd, bytes.p, bytes.n, (off_t)at);
+		if (n == 0 || (n < 0 && errno != EINTR)) {
+			int e = n ? errno : ENOSPC;
+			return kp_err_sys(err, e, "write to `" FOLDER "`");
+		}
+		at += n > 0 ? (size_t)n : 0;
+		bytes = kp_str_skip(bytes, n > 0 ? (size_t)n : 0);
+	}
+	return 0;
+}
+
 void kp_shm_fini(struct kp_shm *s)
 {
 	if (s->p) {

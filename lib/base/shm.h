@@ -4,6 +4,7 @@
 #define KP_BASE_SHM_H
 
 #include "base/err.h"
+#include "base/str.h"
 
 struct kp_shm {
 	void *p; /* NULL: none */
@@ -15,6 +16,8 @@ struct kp_shm {
    files in the folder (it is sticky), else, in a pod's own, everybody. */
 int kp_shm_create(struct kp_shm *s, size_t n, struct kp_err *err) KP_MUST_USE;
 void kp_shm_fini(struct kp_shm *s); /* zeroed is fine */
+/* bytes to s->p + at, by a call: pages that nobody touches through s->p are not mapped, nor zeroed before, which takes twice as long as writing them. */
+int kp_shm_write(const struct kp_shm *s, size_t at, kp_str bytes, struct kp_err *err) KP_MUST_USE;
 /* Once more under this name, of letters, digits and "-". NOT_FOUND: it had names, and the last one is gone. */
 int kp_shm_link(const struct kp_shm *s, const char *name, struct kp_err *err) KP_MUST_USE;
 void kp_shm_unlink(const char *name); /* one that is not there is fine */

@@ -1,5 +1,5 @@
 /* DESIGN: plan (sizes only) and run (pixels). A byte becomes its float by a table of 3 * 256 values, so the result is the
-   reference's to the bit. */
+   reference's to the bit. Patches and rows are written one behind the other, into the caller's memory or into a piece that is handed on when it is full. */
 #include "image/processor.h"
 
 #include "base/mem.h"
@@ -100,6 +100,36 @@ int kp_image_processor_plan(const struct kp_image_processor *p, uint32_t width, 
 
 /* --- run ------------------------------------------------------------------------------------------------------------ */
 
+enum { PIECE = 256 << 10 };
+
+/* Where the next numbers go. */
+struct target {
+	void *to;
+	bool is_bytes;  /* what is written; else floats */
+	uint8_t *piece; /* NULL: `to` is memory for all of them */
+	size_t room;    /* bytes of the piece */
+	kp_image_put_fn *put;
+	void *user;
+};
+
+static int flush(struct target *t, struct kp_err *err)
+{
+	size_t n = t->piece ? (size_t)((uint8_t *)t->to - t->piece) : 0;
+	if (n && t->put(t->user, kp_str_n(t->piece, n), err)) {
+		return -1;
+	}
+	t->to = t->piece ? t->piece : t->to;
+	return 0;
+}
+
+/* n numbers fit at t->to. */
+static int make_room(struct target *t, size_t n, struct kp_err *err)
+{
+	size_t bytes = t->is_bytes ? n : n * sizeof(float);
+	size_t used = t->piece ? (size_t)((uint8_t *)t->to - t->piece) : 0;
+	return t->piece && used + bytes > t->room ? flush(t, err) : 0;
+}
+
 /* One channel of n pixels of RGB; n is a constant where it can be one, the loop's own cost being as much as a pixel's. */
 static inline __attribute__((always_inline)) void write_row(
 	const float *restrict value, const uint8_t *restrict s, uint32_t n, float *restrict to)
@@ -157,16 +187,29 @@ static uint8_t *write_patch_bytes(
 	return to;
 }
 
-/* Where the numbers go, the one or the other. */
-struct out {
-	float *floats;
-	uint8_t *bytes;
-};
-
-/* Blocks of merge by merge patches, row by row; within a block its patches row by row. A row of blocks is resized at a time. */
-static int write_patches(const struct kp_image_processor *p, const struct kp_image_plan *plan,
-	const struct kp_image *i, struct out to, struct kp_err *err)
+/* merge by merge patches, row by row. */
+static int write_block(const struct kp_image_processor *p, const uint8_t *from, size_t pitch,
+	struct target *t, struct kp_err *err)
 {
+	for (uint32_t m = 0; m < p->merge * p->merge; m++) {
+		size_t y = (size_t)(m / p->merge) * p->patch, x = (size_t)(m % p->merge) * p->patch;
+		if (make_room(t, (size_t)3 * p->temporal * p->patch * p->patch, err)) {
+			return -1;
+		}
+		if (t->is_bytes) {
+			t->to = write_patch_bytes(p, from + y * pitch + x * 3, pitch, t->to);
+		} else {
+			t->to = write_patch(p, from + y * pitch + x * 3, pitch, t->to);
+		}
+	}
+	return 0;
+}
+
+/* Blocks, row by row. A row of blocks is resized at a time. */
+static int write_patches(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, struct target *t, struct kp_err *err)
+{
+	int status = 0;
 	size_t pitch = (size_t)plan->width * 3;
 	uint32_t unit = p->patch * p->merge;
 	uint8_t *band = kp_try_malloc(pitch * unit);
@@ -178,29 +221,21 @@ static int write_patches(const struct kp_image_processor *p, const struct kp_ima
 		kp_mem_free(band);
 		return -1;
 	}
-	for (uint32_t by = 0; by < plan->grid_h; by += p->merge) {
+	for (uint32_t by = 0; !status && by < plan->grid_h; by += p->merge) {
 		kp_resizer_rows(&r, unit, band);
-		for (uint32_t bx = 0; bx < plan->grid_w; bx += p->merge) {
-			for (uint32_t m = 0; m < p->merge * p->merge; m++) {
-				uint32_t y = m / p->merge * p->patch;
-				uint32_t x = (bx + m % p->merge) * p->patch;
-				const uint8_t *from = band + y * pitch + (size_t)x * 3;
-				if (to.bytes) {
-					to.bytes = write_patch_bytes(p, from, pitch, to.bytes);
-				} else {
-					to.floats = write_patch(p, from, pitch, to.floats);
-				}
-			}
+		for (uint32_t bx = 0; !status && bx < plan->grid_w; bx += p->merge) {
+			const uint8_t *from = band + (size_t)bx * p->patch * 3;
+			status = write_block(p, from, pitch, t, err);
 		}
 	}
 	kp_resizer_fini(&r);
 	kp_mem_free(band);
-	return 0;
+	return status;
 }
 
 /* The middle of the image, black around it where it is smaller. */
-static void write_planes(const struct kp_image_processor *p, const struct kp_image_plan *plan,
-	const struct kp_image *i, struct out to)
+static int write_planes(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, struct target *t, struct kp_err *err)
 {
 	/* Rounded down when cut, and down when padded: transformers' center_crop pads by the half rounded up and then cuts
 	   the rounded-down middle of that. */
@@ -209,6 +244,11 @@ static void write_planes(const struct kp_image_processor *p, const struct kp_ima
 	for (int c = 0; c < 3; c++) {
 		for (uint32_t y = 0; y < plan->out_height; y++) {
 			int64_t row = top + y;
+			if (make_room(t, plan->out_width, err)) {
+				return -1;
+			}
+			uint8_t *bytes = t->to;
+			float *floats = t->to;
 			bool inside = row >= 0 && row < i->height;
 			for (uint32_t x = 0; x < plan->out_width; x++) {
 				int64_t column = left + x;
@@ -217,14 +257,16 @@ static void write_planes(const struct kp_image_processor *p, const struct kp_ima
 					b = i->px[((size_t)row * i->width + (size_t)column) * 3 +
 						  c];
 				}
-				if (to.bytes) {
-					*to.bytes++ = b;
+				if (t->is_bytes) {
+					*bytes++ = b;
 				} else {
-					*to.floats++ = p->value[c][b];
+					*floats++ = p->value[c][b];
 				}
 			}
+			t->to = t->is_bytes ? (void *)bytes : (void *)floats;
 		}
 	}
+	return 0;
 }
 
 static int square_of(const struct kp_image_processor *p, const struct kp_image *i,
@@ -246,7 +288,7 @@ static int square_of(const struct kp_image_processor *p, const struct kp_image *
 }
 
 static int run(const struct kp_image_processor *p, const struct kp_image_plan *plan,
-	const struct kp_image *i, struct out ret, struct kp_err *err)
+	const struct kp_image *i, struct target *t, struct kp_err *err)
 {
 	struct kp_image square = { 0 }, resized = { 0 };
 	const struct kp_image *at = i;
@@ -256,14 +298,14 @@ static int run(const struct kp_image_processor *p, const struct kp_image_plan *p
 		at = &square;
 	}
 	if (!status && p->layout == KP_IMAGE_PATCHES) {
-		return write_patches(p, plan, at, ret, err);
+		return write_patches(p, plan, at, t, err);
 	}
 	if (!status && (at->width != plan->width || at->height != plan->height)) {
 		status = kp_image_resize(at, plan->width, plan->height, p->filter, &resized, err);
 		at = &resized;
 	}
 	if (!status) {
-		write_planes(p, plan, at, ret);
+		status = write_planes(p, plan, at, t, err);
 	}
 	kp_image_fini(&square);
 	kp_image_fini(&resized);
@@ -273,12 +315,34 @@ static int run(const struct kp_image_processor *p, const struct kp_image_plan *p
 int kp_image_processor_run(const struct kp_image_processor *p, const struct kp_image_plan *plan,
 	const struct kp_image *i, float *ret, struct kp_err *err)
 {
-	return run(p, plan, i, (struct out){ .floats = ret }, err);
+	struct target t = { .to = ret };
+	return run(p, plan, i, &t, err);
 }
 
 int kp_image_processor_run_bytes(const struct kp_image_processor *p,
 	const struct kp_image_plan *plan, const struct kp_image *i, uint8_t *ret,
 	struct kp_err *err)
 {
-	return run(p, plan, i, (struct out){ .bytes = ret }, err);
+	struct target t = { .to = ret, .is_bytes = true };
+	return run(p, plan, i, &t, err);
+}
+
+int kp_image_processor_put(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, bool is_bytes, kp_image_put_fn *put, void *user,
+	struct kp_err *err)
+{
+	/* What is written at once: a patch, or a row. */
+	size_t unit = p->layout == KP_IMAGE_PATCHES ? (size_t)3 * p->temporal * p->patch * p->patch
+						    : plan->out_width;
+	struct target t = { .is_bytes = is_bytes,
+		.room = KP_MAX(unit * sizeof(float), (size_t)PIECE),
+		.put = put,
+		.user = user };
+	t.to = t.piece = kp_try_malloc(t.room);
+	if (!t.piece) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "process an image: out of memory");
+	}
+	int status = run(p, plan, i, &t, err) || flush(&t, err) ? -1 : 0;
+	kp_mem_free(t.piece);
+	return status;
 }

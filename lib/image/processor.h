@@ -42,12 +42,18 @@ int kp_image_processor_read(
 /* INVALID_ARGUMENT: sides that differ by more than the model takes (Qwen: 200 times). */
 int kp_image_processor_plan(const struct kp_image_processor *p, uint32_t width, uint32_t height,
 	struct kp_image_plan *ret, struct kp_err *err) KP_MUST_USE;
-/* Writes plan->n_floats floats; `plan` is of i's size. */
+/* Writes plan->n_floats floats; `plan` is of i's size. RESOURCE_EXHAUSTED when memory is gone. */
 int kp_image_processor_run(const struct kp_image_processor *p, const struct kp_image_plan *plan,
 	const struct kp_image *i, float *ret, struct kp_err *err) KP_MUST_USE;
 /* The same in its place before it is scaled and normalized, for engines that do that: plan->n_floats bytes. */
 int kp_image_processor_run_bytes(const struct kp_image_processor *p,
 	const struct kp_image_plan *plan, const struct kp_image *i, uint8_t *ret,
+	struct kp_err *err) KP_MUST_USE;
+
+/* The one or the other in pieces of some 256 KiB, which are gone after each call. */
+typedef int kp_image_put_fn(void *user, kp_str numbers, struct kp_err *err);
+int kp_image_processor_put(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, bool is_bytes, kp_image_put_fn *put, void *user,
 	struct kp_err *err) KP_MUST_USE;
 
 #endif

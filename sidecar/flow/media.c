@@ -261,6 +261,31 @@ static bool same_plan(const struct kp_image_plan *a, const struct kp_image_plan 
 	return a->n_floats == b->n_floats && a->n_tokens == b->n_tokens;
 }
 
+struct place {
+	const struct kp_shm *shm;
+	size_t at;
+};
+
+static int put(void *user, kp_str numbers, struct kp_err *err)
+{
+	struct place *p = user;
+	size_t at = p->at;
+	p->at += numbers.n;
+	return kp_shm_write(p->shm, at, numbers, err);
+}
+
+/* To the numbers from `at` on. */
+static int write_numbers(const struct kp_flow_media *m, const struct kp_image_processor *p,
+	const struct kp_image_plan *plan, const struct kp_image *i, size_t at, struct kp_err *err)
+{
+	if (!m->heap) {
+		struct place place = { &m->shm, m->is_bytes ? at : at * sizeof(float) };
+		return kp_image_processor_put(p, plan, i, m->is_bytes, put, &place, err);
+	}
+	return m->is_bytes ? kp_image_processor_run_bytes(p, plan, i, (uint8_t *)m->heap + at, err)
+			   : kp_image_processor_run(p, plan, i, (float *)m->heap + at, err);
+}
+
 /* Decoded and processed. A PNG may turn out to lie on its side only now, which changes no number of tokens. */
 static int process_image(struct kp_flow *f, size_t k, size_t at, struct kp_err *err)
 {
@@ -279,10 +304,7 @@ static int process_image(struct kp_flow *f, size_t k, size_t at, struct kp_err *
 			"an image whose size is not the one that its head says");
 	}
 	i->plan = plan;
-	return m->is_bytes
-		       ? kp_image_processor_run_bytes(
-				 p, &plan, &decoded, (uint8_t *)m->pixels + at, err)
-		       : kp_image_processor_run(p, &plan, &decoded, (float *)m->pixels + at, err);
+	return write_numbers(m, p, &plan, &decoded, at, err);
 }
 
 /* What the engine may take for the same: file, processing, and who may share it. */

@@ -90,6 +90,33 @@ static int resize(kp_str text, struct answer *a, struct kp_err *err)
 	return status;
 }
 
+struct copy {
+	uint8_t *to;
+	size_t n, pieces;
+};
+
+static int put(void *user, kp_str numbers, struct kp_err *err)
+{
+	struct copy *c = user;
+	(void)err;
+	memcpy(c->to + c->n, numbers.p, numbers.n);
+	c->n += numbers.n;
+	c->pieces++;
+	return 0;
+}
+
+/* In pieces it is the same. */
+static void check_pieces(const struct kp_image_processor *p, const struct kp_image_plan *plan,
+	const struct kp_image *i, bool is_bytes, const void *numbers)
+{
+	struct kp_err err;
+	size_t n = plan->n_floats * (is_bytes ? 1 : sizeof(float));
+	struct copy c = { .to = kp_xmalloc(n) };
+	KP_BUG_ON(kp_image_processor_put(p, plan, i, is_bytes, put, &c, &err));
+	KP_BUG_ON(c.n != n || c.pieces < n >> 18 || memcmp(c.to, numbers, n) != 0);
+	kp_mem_free(c.to);
+}
+
 static int run(const struct kp_image_processor *p, const struct kp_image *i, struct answer *a,
 	struct kp_err *err)
 {
@@ -102,6 +129,11 @@ static int run(const struct kp_image_processor *p, const struct kp_image *i, str
 		kp_free(&values);
 		return -1;
 	}
+	check_pieces(p, &plan, i, false, values);
+	uint8_t *bytes = kp_xmalloc(plan.n_floats);
+	KP_BUG_ON(kp_image_processor_run_bytes(p, &plan, i, bytes, err));
+	check_pieces(p, &plan, i, true, bytes);
+	kp_mem_free(bytes);
 	a->bytes = values;
 	a->n = plan.n_floats * sizeof(float);
 	say(a, "{\"grid\":[%u,%u],\"tokens\":%u,\"width\":%u,\"height\":%u,\"bytes\":%zu}",

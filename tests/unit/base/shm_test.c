@@ -36,7 +36,9 @@ static void test_names(void **state)
 	assert_int_equal(err.code, KP_NOT_FOUND);
 	kp_shm_fini(&s);
 	assert_int_equal(kp_shm_create(&s, 100000, &err), 0);
-	memcpy((char *)s.p + 5000, "hello", 5);
+	assert_int_equal(kp_shm_write(&s, 5000, KP_S("hello"), &err), 0);
+	assert_int_equal(kp_shm_write(&s, 100000, KP_STR_NULL, &err), 0);
+	assert_memory_equal((char *)s.p + 5000, "hello", 5);
 	assert_int_equal(kp_shm_link(&s, name, &err), 0);
 	kp_shm_fini(&s);
 	snprintf(path, sizeof(path), "/dev/shm/%s", name);
