@@ -1,6 +1,6 @@
 /* DESIGN: libjpeg-turbo over one slice. It reports errors by longjmp, so everything it touches lies in one struct and every
    call stands behind one setjmp, in a function that owns nothing. A file that ends too early is an error, as in Pillow; damage that libjpeg only
-   warns of is not. A progressive file of very many scans costs time without end: at most MAX_SCANS. */
+   warns of is not. A progressive file of very many scans costs time without end: at most MAX_SCANS, of large pictures fewer. */
 #include "image/codec.h"
 
 #include <setjmp.h>
@@ -10,6 +10,7 @@
 #include <jerror.h>
 
 enum { MAX_SCANS = 100, MAX_MEMORY = 1 << 30, MAX_EXIF = 65533 };
+#define MAX_SCANNED UINT64_C(4000000000) /* pixels of all scans: seconds */
 
 struct jpeg {
 	struct jpeg_decompress_struct d;
@@ -38,8 +39,10 @@ static void quiet_level(j_common_ptr d, int level)
 static void watch(j_common_ptr d)
 {
 	struct jpeg *j = d->client_data;
-	if (j->d.input_scan_number > MAX_SCANS) {
-		snprintf(j->why, sizeof(j->why), "more than %d scans", MAX_SCANS);
+	uint64_t pixels = (uint64_t)j->d.image_width * j->d.image_height;
+	int most = pixels * MAX_SCANS > MAX_SCANNED ? (int)(MAX_SCANNED / pixels) : MAX_SCANS;
+	if (j->d.input_scan_number > most) {
+		snprintf(j->why, sizeof(j->why), "more than %d scans", most);
 		longjmp(j->failed, 1);
 	}
 }

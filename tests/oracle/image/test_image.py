@@ -72,6 +72,15 @@ def test_scans_without_end_are_refused(ours):
     assert answer["error"] == "decode the JPEG image: more than 100 scans"
 
 
+@pytest.mark.slow
+def test_large_pictures_have_fewer_scans(ours):
+    data = file_of(Image.new("RGB", (8000, 8000)), "JPEG", progressive=True)
+    last, scans = data.rindex(b"\xff\xda"), data.count(b"\xff\xda")
+    for n, error in ((62, None), (63, "decode the JPEG image: more than 62 scans")):
+        answer, _ = ours.ask("d", data[:-2] + data[last:-2] * (n - scans) + data[-2:])
+        assert answer.get("error") == error
+
+
 def test_resizing_is_pillows(ours):
     """MM-12: bilinear, bicubic and Lanczos, without SIMD, with AVX2 and with AVX-512 where this machine has it."""
     random_ = random.Random(SEED)
