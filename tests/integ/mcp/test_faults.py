@@ -106,12 +106,18 @@ def test_mc_04_a_server_that_refuses(probe, scripted, status, code):
     assert s.rpcs() == ["initialize"]
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "1.0", "", "2099-01-01"])
+@pytest.mark.parametrize("version", ["2024-11-05", "1.0", "2099-01-01"])
 def test_versions_that_are_not_spoken(probe, scripted, version):
     s = scripted(ok, version=version)
     answer = probe.call(s.url, "t")
     assert answer["code"] == "UNIMPLEMENTED" and f"`{version}`" in answer["output"]
     assert s.rpcs() == ["initialize"]
+
+
+@pytest.mark.parametrize("version", ["", 7, None])
+def test_a_server_that_names_no_version(probe, scripted, version):
+    answer = probe.call(scripted(ok, version=version).url, "t")
+    assert answer["code"] == "DATA_LOSS" and answer["output"].endswith("initialize: it has no `protocolVersion`")
 
 
 def test_mc_04_json_and_streams_with_everything_in_them(probe, scripted):
