@@ -253,9 +253,9 @@ static inline void take(struct kp_span *e, const struct kp_cache_entry *c, struc
 
 /* Where in the cache each queued piece from `from` to n is. Those that it does not have are put into `missed`, and those and long ones are sent to e->apart. No branch, so that
    they wait for memory side by side. */
-static size_t look_up(struct kp_span *e, size_t from, size_t n)
+static size_t look_up(struct kp_span *e, size_t from, size_t n, size_t *ret_long)
 {
-	size_t k = 0;
+	size_t k = 0, l = 0;
 	for (size_t i = from; i < n; i++) {
 		struct kp_queued *q = &e->queue[i];
 		struct kp_cache_entry *c = q->bucket;
@@ -267,7 +267,10 @@ static size_t look_up(struct kp_span *e, size_t from, size_t n)
 		q->bucket = (struct kp_cache_entry *)(there ^ ((there ^ apart) & mask));
 		e->missed_at[k] = (uint32_t)i;
 		k += unknown & is_short;
+		e->long_at[l] = (uint32_t)i;
+		l += !is_short;
 	}
+	*ret_long = l;
 	return k;
 }
 
@@ -309,11 +312,50 @@ static void resolve(struct kp_span *e, size_t k)
 	}
 }
 
-/* The ids of a piece that are not in its entry. */
-static void take_apart(struct kp_span *e, const struct kp_queued *q, size_t *next)
+/* Those of the n longer pieces that nobody knows, the first ones of them; how many. One alone is as well taken later. */
+static size_t resolve_long(struct kp_span *e, size_t n)
 {
+	const struct kp_tokenizer *t = e->t;
+	struct kp_bpe_job job[KP_LONGS];
+	size_t k = 0, count;
+	for (size_t i = 0; i < n && n > 1 && k < KP_LONGS; i++) {
+		const struct kp_queued *q = &e->queue[e->long_at[i]];
+		if (q->n > KP_BPE_MANY ||
+			kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n,
+				long_hash(e, q->p, q->n), &count) ||
+			whole(t, q->p, q->n) != KP_BPE_NO_ID) {
+			continue;
+		}
+		struct kp_long *x = &e->longs[k];
+		x->q = q;
+		job[k] = (struct kp_bpe_job){ .p = q->p, .n = q->n, .ids = x->ids };
+		if (t->cut_text) {
+			job[k].p = NULL;
+			job[k].sym = x->sym;
+			job[k].n = kp_model_symbols(&t->model, &t->vocab, q->p, q->n, x->sym);
+		}
+		k++;
+	}
+	k = k > 1 ? k : 0;
+	kp_bpe_merge_windows(&t->bpe, job, k);
+	for (size_t i = 0; i < k; i++) {
+		e->longs[i].count = (uint32_t)job[i].n;
+	}
+	return k;
+}
+
+/* The ids of a piece that are not in its entry. next, next_long: of those that are resolved; end_long: behind the last of the longer ones. */
+static void take_apart(struct kp_span *e, const struct kp_queued *q, size_t *next,
+	const struct kp_long **next_long, const struct kp_long *end_long)
+{
+	const struct kp_long *x = *next_long;
 	if (q->bucket != &e->apart) {
 		far(e, q->p, q->n, q->key);
+	} else if (x < end_long && x->q == q) {
+		kp_span_add(e, x->ids, x->count);
+		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n,
+			long_hash(e, q->p, q->n), x->ids, x->count);
+		++*next_long;
 	} else if (q->n > KP_CACHE_KEY) {
 		long_piece(e, q->p, q->n);
 	} else {
@@ -389,8 +431,9 @@ static size_t take_known(struct kp_span *e, size_t i, size_t n)
 static void drain_at_once(struct kp_span *e, size_t from, size_t n)
 {
 	e->apart.id[0] = (kp_id)KP_CACHE_FAR << 24;
-	size_t k = look_up(e, from, n), next = 0, out = e->n;
+	size_t n_long, k = look_up(e, from, n, &n_long), next = 0, out = e->n;
 	resolve(e, k);
+	const struct kp_long *next_long = e->longs, *end_long = e->longs + resolve_long(e, n_long);
 	for (const struct kp_queued *q = e->queue + from, *last = e->queue + n; q < last; q++) {
 		kp_id id[4];
 		memcpy(id, q->bucket->id, sizeof(id));
@@ -401,7 +444,7 @@ static void drain_at_once(struct kp_span *e, size_t from, size_t n)
 				kp_span_flush(e);
 			}
 			if (count == KP_CACHE_FAR) {
-				take_apart(e, q, &next);
+				take_apart(e, q, &next, &next_long, end_long);
 				out = e->n;
 				if (e->failed) {
 					break;

@@ -17,6 +17,7 @@ enum {
 	KP_QUEUE_STEP =
 		64, /* as long as the cache knows them all, they are taken in fewer: these stay in the processor's first-level cache */
 	KP_QUEUE_ROOM = KP_QUEUE + KP_BLOCK + 1,
+	KP_LONGS = 32,
 };
 
 /* A piece whose place in the cache is on its way from memory; or, n == 0, an added token between pieces, whose id is key.lo. */
@@ -32,6 +33,13 @@ struct kp_missed {
 	uint32_t count; /* of its ids */
 	kp_id ids[KP_CACHE_KEY];
 	kp_id sym[KP_CACHE_KEY]; /* what its merges start from, where that is not bytes */
+};
+
+/* A longer piece that nobody knows, merged with others. */
+struct kp_long {
+	const struct kp_queued *q;
+	uint32_t count;
+	kp_id ids[KP_BPE_MANY], sym[KP_BPE_MANY];
 };
 
 struct kp_span {
@@ -52,6 +60,8 @@ struct kp_span {
 	struct kp_cache_entry apart;       /* stands for pieces whose ids are no cache entry's */
 	uint32_t missed_at[KP_QUEUE_ROOM]; /* in the queue */
 	struct kp_missed missed[KP_QUEUE_ROOM];
+	uint32_t long_at[KP_QUEUE_ROOM]; /* the longer pieces of the queue */
+	struct kp_long longs[KP_LONGS];  /* some of them */
 };
 
 void kp_span_flush(struct kp_span *e); /* sets failed and err when the caller's array is full */
