@@ -62,11 +62,27 @@ static void pairs_of_a_line(void **state)
 	}
 }
 
+static void least_of_keys(void **state)
+{
+	(void)state;
+	struct kp_rng r;
+	_Alignas(16) uint32_t key[64];
+	kp_rng_seed(&r, test_seed());
+	for (int k = 0; k < 20000; k++) {
+		for (size_t i = 0; i < KP_LEN(key); i++) {
+			key[i] = (1U << 23) + (uint32_t)kp_rng_below(&r, k % 2 ? 20 : 1U << 30);
+		}
+		assert_int_equal(kp_least(key, 5), kp_least_portable(key, 5));
+		assert_int_equal(kp_least(key, 16), kp_least_portable(key, 16));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_at_every_place),
 		cmocka_unit_test(pairs_of_a_line),
+		cmocka_unit_test(least_of_keys),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
