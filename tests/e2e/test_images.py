@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import signal
 import struct
+import time
 import zlib
 
 import pytest
@@ -360,6 +361,29 @@ def test_an_engine_that_normalizes_gets_bytes(start, models, name):
         same(models[name], "vllm", sim, answer, messages, images, raw=True)
         assert by_ in by(sim, answer)
         wait_until(lambda: g.metric("kelpie_media_bytes") == 0, "memory of images given back")
+
+
+def test_an_engine_that_is_replaced_by_one_that_normalizes(start, models):
+    """At the same address, and the other way round. Its gateway knows before it sends it anything, one that forwards by being turned away."""
+    options = ("--vocab", VOCAB, "--log-ids", "--max-context", 100000)
+    sim = start(Sim, *options)
+    one = engine("e", sim.port, path=models["qwen25"].folder)
+    operator = start(Operator, manifest(one))
+    owner = controlled(start, operator, "owner", own=["default/e"], ready=False)
+    entry = controlled(start, operator, "entry", ready=False)
+    messages, images = vision.conversation(vision.rng(13), [(300, 200)])
+    for raw in (False, True, False):
+        for g in (owner, entry):
+            wait_until(lambda: ": routable" in g.ask("/readyz?verbose")[1], "the engine")
+            statuses, deadline = [], time.monotonic() + 20
+            while not statuses or (statuses[-1] == 503 and g is entry and time.monotonic() < deadline):
+                status, answer = ask(g, "m", messages)
+                statuses.append(status)
+            assert status == 200, (statuses, answer)
+            same(models["qwen25"], "vllm", sim, answer, messages, images, raw)
+        sim.kill()
+        wait_until(lambda: ": routable" not in owner.ask("/readyz?verbose")[1], "the engine is gone")
+        sim = start(Sim, *options, *(() if raw else ("--normalizes",)), port=sim.port)
 
 
 def test_images_are_made_for_the_engines_that_are_more(start, models):
