@@ -63,6 +63,18 @@ AVX2 static inline void put_eight(const __m256i v[4], uint8_t *to)
 	memcpy(to + 20, &end, 4);
 }
 
+/* Four pixels of a and of b, times their coefficients. */
+AVX2 static inline __attribute__((always_inline)) void times_four(
+	const struct four *f, const uint8_t *a, const uint8_t *b, __m256i *high, __m256i *low)
+{
+	__m256i px = halves(a, b);
+	__m256i first = two_pixels(px, false), last = two_pixels(px, true);
+	*high = _mm256_add_epi32(
+		_mm256_madd_epi16(first, f->high[0]), _mm256_madd_epi16(last, f->high[1]));
+	*low = _mm256_add_epi32(
+		_mm256_madd_epi16(first, f->low[0]), _mm256_madd_epi16(last, f->low[1]));
+}
+
 /* Output pixels x and x + 4 of each of `rows` rows, which is a constant where this is called. */
 AVX2 static inline __attribute__((always_inline)) void make_two(const struct kp_taps *t, uint32_t x,
 	const uint8_t *from, size_t pitch, int rows, __m256i *to, size_t step)
@@ -71,20 +83,21 @@ AVX2 static inline __attribute__((always_inline)) void make_two(const struct kp_
 	const int32_t *k = t->k + (size_t)x * t->stride, *k_b = k + (size_t)4 * t->stride;
 	uint32_t count = KP_MAX(t->count[x], t->count[x + 4]);
 	__m256i high[KP_TAPS_ROWS], low[KP_TAPS_ROWS];
+	struct four f = four_coefficients(k, k_b);
 #pragma GCC unroll 4
 	for (int r = 0; r < rows; r++) {
-		high[r] = low[r] = _mm256_setzero_si256();
+		times_four(&f, a + (size_t)r * pitch, b + (size_t)r * pitch, &high[r], &low[r]);
 	}
-	for (uint32_t i = 0; i < count; i += KP_TAPS_GROUP, a += 12, b += 12) {
-		struct four f = four_coefficients(k + i, k_b + i);
+	for (uint32_t i = KP_TAPS_GROUP; i < count; i += KP_TAPS_GROUP) {
+		f = four_coefficients(k + i, k_b + i);
+		a += 12;
+		b += 12;
 #pragma GCC unroll 4
 		for (int r = 0; r < rows; r++) {
-			__m256i px = halves(a + (size_t)r * pitch, b + (size_t)r * pitch);
-			__m256i first = two_pixels(px, false), last = two_pixels(px, true);
-			high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(first, f.high[0]));
-			low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(first, f.low[0]));
-			high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(last, f.high[1]));
-			low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(last, f.low[1]));
+			__m256i h, l;
+			times_four(&f, a + (size_t)r * pitch, b + (size_t)r * pitch, &h, &l);
+			high[r] = _mm256_add_epi32(high[r], h);
+			low[r] = _mm256_add_epi32(low[r], l);
 		}
 	}
 #pragma GCC unroll 4
@@ -135,26 +148,39 @@ AVX2 static inline void two_coefficients(const int32_t *k, __m256i *high, __m256
 	*low = _mm256_packs_epi32(l, l);
 }
 
+/* 32 bytes of each of two rows, times their coefficients. */
+AVX2 static inline __attribute__((always_inline)) void times_two(const int32_t *k,
+	const uint8_t *first, const uint8_t *second, __m256i high[4], __m256i low[4])
+{
+	const __m256i zero = _mm256_setzero_si256();
+	__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)first);
+	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)second);
+	__m256i kh, kl;
+	two_coefficients(k, &kh, &kl);
+	__m256i front = _mm256_unpacklo_epi8(a, b), back = _mm256_unpackhi_epi8(a, b);
+	const __m256i pairs[4] = { _mm256_unpacklo_epi8(front, zero),
+		_mm256_unpackhi_epi8(front, zero), _mm256_unpacklo_epi8(back, zero),
+		_mm256_unpackhi_epi8(back, zero) };
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++) {
+		high[i] = _mm256_madd_epi16(pairs[i], kh);
+		low[i] = _mm256_madd_epi16(pairs[i], kl);
+	}
+}
+
 /* 32 bytes of an output row. Of an odd number of rows the last one is taken twice, the second time with the zero behind the coefficients. */
 AVX2 static inline __attribute__((always_inline)) void column32(
 	const int32_t *k, uint32_t count, const uint8_t *p, size_t pitch, uint8_t *to)
 {
-	const __m256i zero = _mm256_setzero_si256();
-	__m256i high[4] = { zero, zero, zero, zero }, low[4] = { zero, zero, zero, zero };
-	for (uint32_t y = 0; y < count; y += 2, p += 2 * pitch) {
-		const uint8_t *next = y + 1 < count ? p + pitch : p;
-		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)p);
-		__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)next);
-		__m256i kh, kl;
-		two_coefficients(k + y, &kh, &kl);
-		__m256i front = _mm256_unpacklo_epi8(a, b), back = _mm256_unpackhi_epi8(a, b);
-		const __m256i pairs[4] = { _mm256_unpacklo_epi8(front, zero),
-			_mm256_unpackhi_epi8(front, zero), _mm256_unpacklo_epi8(back, zero),
-			_mm256_unpackhi_epi8(back, zero) };
+	__m256i high[4], low[4], h[4], l[4];
+	times_two(k, p, count > 1 ? p + pitch : p, high, low);
+	for (uint32_t y = 2; y < count; y += 2) {
+		p += 2 * pitch;
+		times_two(k + y, p, y + 1 < count ? p + pitch : p, h, l);
 #pragma GCC unroll 4
 		for (int i = 0; i < 4; i++) {
-			high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(pairs[i], kh));
-			low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(pairs[i], kl));
+			high[i] = _mm256_add_epi32(high[i], h[i]);
+			low[i] = _mm256_add_epi32(low[i], l[i]);
 		}
 	}
 	/* Unpacking and packing both work within halves, so the order is the first one. */
