@@ -80,7 +80,7 @@ class Rig:
         folder = LOGS / "models"
         folder.mkdir(parents=True, exist_ok=True)
         self.kind, self.model, self.programs = kind, vision.Model(kind, tokenizer, folder), []
-        self.conversations, self.before = conversations(), set(os.listdir("/dev/shm"))
+        self.conversations = conversations()
         options, self.is_exact = KINDS[kind]
         run = [venv() / "bin/python", SCRIPT]
         asked, answered, log = (LOGS / f"{kind}.{name}" for name in ("conversations.json", "own.json", "own.log"))
