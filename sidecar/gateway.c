@@ -299,6 +299,7 @@ int kp_gateway_start(const struct kp_config *config, struct kp_gateway **ret, st
 {
 	struct kp_gateway *g = kp_new(struct kp_gateway);
 	g->config = *config;
+	g->started_ns = kp_now_ns();
 	g->media_shm.lock = -1;
 	g->metrics = kp_metrics_create();
 	if (start_parts(g, err)) {

@@ -30,6 +30,7 @@ struct kp_gateway_policy {
 
 struct kp_gateway {
 	struct kp_config config;
+	int64_t started_ns; /* monotonic */
 	struct kp_metrics *metrics;
 	struct kp_workers *workers, *media_workers;
 	struct kp_prompt_cache *prompts; /* of all loops and workers; NULL: none */

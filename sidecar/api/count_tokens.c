@@ -16,7 +16,7 @@ static enum kp_step answer(struct kp_flow *f, struct kp_err *err)
 	return KP_STEP_NEXT;
 }
 
-static const struct kp_stage stages[] = { { "read", kp_stage_read },
+static const struct kp_stage stages[] = { { "read", kp_stage_read }, { "await", kp_stage_await },
 	{ "resolve", kp_stage_resolve }, { "fetch", kp_stage_fetch }, { "media", kp_stage_media },
 	{ "prompt", kp_stage_prompt }, { "answer", answer }, { NULL, NULL } };
 static const struct kp_flow_api count_tokens = { "count_tokens", "count_", KP_TURN_CHAT, read_count,

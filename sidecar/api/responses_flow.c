@@ -149,6 +149,7 @@ static enum kp_step stage_keep(struct kp_flow *f, struct kp_err *err)
 
 static const struct kp_stage stages[] = {
 	{ "read", kp_stage_read },
+	{ "await", kp_stage_await },
 	{ "resolve", kp_stage_resolve },
 	{ "load", stage_load },                    /* what is kept of earlier responses */
 	{ "gather", stage_gather },                /* all items before the answer */

@@ -449,7 +449,7 @@ static const struct kp_encoder streamed = { "text/event-stream", true, open_stat
 	streamed_end, close_state, ": keep-alive\n\n", NULL };
 static const struct kp_encoder whole = { "application/json", false, open_state, whole_event,
 	whole_end, close_state, NULL, whole_forget };
-static const struct kp_stage stages[] = { { "read", kp_stage_read },
+static const struct kp_stage stages[] = { { "read", kp_stage_read }, { "await", kp_stage_await },
 	{ "resolve", kp_stage_resolve_only }, { "prompt", kp_stage_prompt },
 	{ "constrain", kp_stage_constrain }, { "validate", kp_stage_validate },
 	{ "fit", kp_stage_fit }, { "start", kp_stage_start }, { NULL, NULL } };

@@ -238,12 +238,12 @@ static enum kp_step reply(struct kp_flow *f, struct kp_err *err)
 }
 
 static const struct kp_stage tokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", kp_stage_resolve_only }, { "fetch", kp_stage_fetch },
-	{ "media", kp_stage_media }, { "prompt", kp_stage_prompt }, { "write", write_tokens_stage },
-	{ "answer", reply }, { NULL, NULL } };
+	{ "await", kp_stage_await }, { "resolve", kp_stage_resolve_only },
+	{ "fetch", kp_stage_fetch }, { "media", kp_stage_media }, { "prompt", kp_stage_prompt },
+	{ "write", write_tokens_stage }, { "answer", reply }, { NULL, NULL } };
 static const struct kp_stage detokenize_stages[] = { { "read", kp_stage_read },
-	{ "resolve", kp_stage_resolve_only }, { "write", write_text_stage }, { "answer", reply },
-	{ NULL, NULL } };
+	{ "await", kp_stage_await }, { "resolve", kp_stage_resolve_only },
+	{ "write", write_text_stage }, { "answer", reply }, { NULL, NULL } };
 static const struct kp_flow_api tokenize = { "tokenize", "tok-", KP_TURN_NONE, read_tokenize,
 	tokenize_stages, NULL, NULL, KP_DIALECT_OPENAI, NULL, 0, NULL };
 static const struct kp_flow_api detokenize = { "detokenize", "detok-", KP_TURN_NONE,

@@ -12,7 +12,8 @@
 #include "sidecar/metrics.h"
 
 const struct kp_stage kp_generate_stages[] = {
-	{ "read", kp_stage_read }, /* JSON to turn */
+	{ "read", kp_stage_read },   /* JSON to turn */
+	{ "await", kp_stage_await }, /* the engines of a gateway that just started */
 	{ "resolve",
 		kp_stage_resolve },    /* model -> pool -> revision: template, tokenizer, engines */
 	{ "fetch", kp_stage_fetch },   /* images of URLs */

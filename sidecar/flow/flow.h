@@ -123,6 +123,7 @@ struct kp_flow {
 	bool job_needs_scratch;
 	struct kp_err job_err;
 	struct kp_timer timer; /* keep-alive comments and the deadline */
+	struct kp_timer look;  /* of await.c */
 	int64_t first_ns;      /* first byte of the answer's content, 0 not yet */
 	int64_t active_ns;     /* last bytes sent */
 	int64_t prompt_ns;     /* that rendering and tokenizing took */
@@ -163,6 +164,8 @@ extern const char kp_invalid_output[];
 /* The stages of a generating API, in this order (flow.c), and those that others share. */
 extern const struct kp_stage kp_generate_stages[];
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
+enum kp_step kp_stage_await(struct kp_flow *f,
+	struct kp_err *err); /* engines of a gateway that just started (await.c) */
 enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
 /* Without a model's name it is the only one. */
 enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err);

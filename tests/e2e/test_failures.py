@@ -157,6 +157,37 @@ def test_an_engine_that_dies_by_itself_again_and_again(start, qwen3_path):
         )
 
 
+def test_what_comes_to_a_gateway_that_just_started_waits_for_its_engine(start, sims, qwen3_path):
+    """As where one was killed and is there again before those who send requests have noticed."""
+    (sim,) = sims()
+    sim.process.send_signal(signal.SIGSTOP)
+    try:
+        gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)), ready=False)
+        with Connection(gateway.port) as chat, Connection(gateway.port) as gone:
+            chat.request(CHAT, {**CHAT_BODY, "max_tokens": 5})
+            gone.request(CHAT, CHAT_BODY)
+            time.sleep(1)
+            gone.socket.close()
+            sim.process.send_signal(signal.SIGCONT)
+            assert chat.answer().status == 200
+        assert len(sim.events("start")) == 1
+    finally:
+        sim.process.send_signal(signal.SIGCONT)
+
+
+def test_nobody_waits_long_for_an_engine_that_does_not_come(start, sims, qwen3_path):
+    (sim,) = sims()
+    sim.kill()
+    gateway = start(Gateway, manifest(engine("sim", sim.port, path=qwen3_path)), ready=False)
+    took = []
+    for _ in range(2):
+        began = time.monotonic()
+        answer = call(gateway.port, CHAT, CHAT_BODY)
+        took.append(time.monotonic() - began)
+        assert answer.status == 503 and answer.error["code"] == "no_engine_available"
+    assert took[0] < 10 and took[1] < 1, took  # three seconds after the start nobody waits
+
+
 @pytest.mark.parametrize("policy", ["least_load", "round_robin"])
 def test_two_engines_one_killed(start, sims, qwen3_path, policy):
     one, two = sims(2)
