@@ -266,7 +266,8 @@ static void refuse_stale(struct kp_engine_call *c)
 {
 	struct kp_remote *e = c->e;
 	kp_err_set(&c->refusal, KP_UNAVAILABLE,
-		"engine `%s` serves with another tokenizer than the one that made the ids",
+		e->text ? "engine `%s` serves with another tokenizer than the one that made the ids"
+			: "engine `%s` was taken out before it had the request",
 		e->address);
 	c->refusal.reason = KP_ENGINE_STALE;
 	kp_loop_defer(e->base.loop, &c->refused, on_refused);
@@ -286,7 +287,7 @@ void kp_engine_serves(struct kp_engine *base, uint64_t text, int64_t asked_ns)
 		return;
 	}
 	if (kp_grpc_channel_is_admitted(e->channel)) {
-		if (e->text != text) {
+		if (text && e->text != text) {
 			kp_grpc_channel_renew(e->channel);
 		}
 		return;

@@ -41,7 +41,8 @@ struct kp_engine_opts {
 /* For an engine made with `connected`: a question that was asked at asked_ns (kp_now_ns) found that the
    endpoint serves with this text stack (its fingerprint). A connection that is older than the question
    takes such generations from now on; one that was for others takes nothing new any more. A
-   younger one goes on waiting: it may lead to somebody else. */
+   younger one goes on waiting: it may lead to somebody else. 0: nobody will ask any more; what waits is
+   refused, what runs goes on. */
 void kp_engine_serves(struct kp_engine *e, uint64_t text_fingerprint, int64_t asked_ns);
 
 #endif

@@ -189,6 +189,7 @@ static void destroy(struct kp_flow *f)
 		f->encoder->close(f->encoder_state);
 	}
 	kp_snapshot_unref(f->snapshot);
+	kp_snapshot_unref(f->later);
 	atomic_fetch_sub(&f->l->gateway->body_bytes, (long long)f->held_bytes);
 	kp_arena_destroy(f->turn.arena);
 	kp_buf_fini(&f->body);

@@ -106,6 +106,9 @@ struct kp_flow {
 	struct kp_snapshot *snapshot;
 	const struct kp_model *model;
 	struct kp_model_revision *revision;
+	/* Whose engines may have it: the revision's, or, when they have gone, those of a later snapshot. */
+	struct kp_model_revision *routes;
+	struct kp_snapshot *later; /* NULL: routes is revision */
 	const struct kp_stop_set *stops;
 	struct kp_tool_offer offer; /* of the choices' parsers */
 	const struct kp_lexicon

@@ -17,7 +17,7 @@ enum { LEAST = 64 << 10, LARGE = 1 << 20 };
 
 static bool shares(const struct kp_flow *f, const struct kp_endpoint *e)
 {
-	const struct kp_endpoint_facts *facts = kp_revision_facts(f->revision, e);
+	const struct kp_endpoint_facts *facts = kp_revision_facts(f->routes, e);
 	return facts && facts->info.shm.n &&
 	       kp_str_eq(facts->info.shm, kp_str_c(kp_shm_namespace())) &&
 	       !atomic_load_explicit(&e->no_shm, memory_order_relaxed);

@@ -100,7 +100,7 @@ enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err)
 		return KP_STEP_FAIL;
 	}
 	f->snapshot = kp_snapshot_ref(f->l->snapshot);
-	f->revision = kp_pick_revision(f->model, &f->l->rng);
+	f->revision = f->routes = kp_pick_revision(f->model, &f->l->rng);
 	f->n_prompts = f->turn.kind == KP_TURN_CHAT ? 1 : f->turn.n_prompts;
 	f->prompts = kp_arena_calloc(f->turn.arena, f->n_prompts, sizeof(*f->prompts));
 	if (!f->prompts) {

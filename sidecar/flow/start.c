@@ -35,7 +35,7 @@ static bool can_retry(const struct kp_choice *c, const struct kp_endpoint *e,
 		return false;
 	}
 	return retryable || err->code == KP_UNAVAILABLE ||
-	       (kp_is_engine_fault(err) && failed == 1 && kp_has_other(c->flow->revision, e));
+	       (kp_is_engine_fault(err) && failed == 1 && kp_has_other(c->flow->routes, e));
 }
 
 /* What the end of a call says of its endpoint. */
@@ -138,7 +138,7 @@ static const struct kp_engine_sink sink = { on_delta, on_end };
 static struct kp_sampling choice_sampling(const struct kp_choice *c, const struct kp_endpoint *e)
 {
 	const struct kp_flow *f = c->flow;
-	const struct kp_endpoint_facts *facts = kp_revision_facts(f->revision, e);
+	const struct kp_endpoint_facts *facts = kp_revision_facts(f->routes, e);
 	struct kp_sampling s = f->turn.sampling;
 	if (facts) { /* else its owner does it */
 		kp_sampling_fill(&s, &facts->info.defaults);
@@ -160,6 +160,23 @@ int kp_flow_no_engine(const struct kp_flow *f, struct kp_err *err)
 	return -1;
 }
 
+/* Its engines went while it was on its way: those that have come for the same ids may have it. Once: choices point into both. */
+static bool look_again(struct kp_flow *f)
+{
+	struct kp_snapshot *s = f->l->snapshot;
+	const struct kp_model *m =
+		s == f->snapshot || f->later ? NULL : kp_snapshot_find(s, f->turn.model);
+	for (size_t i = 0; m && i < m->n_revisions; i++) {
+		struct kp_model_revision *r = m->revisions[i];
+		if (r->text && r->text->fingerprint == f->revision->text->fingerprint) {
+			f->later = kp_snapshot_ref(s);
+			f->routes = r;
+			return true;
+		}
+	}
+	return false;
+}
+
 int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 {
 	struct kp_flow *f = c->flow;
@@ -173,12 +190,13 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 		.user = f };
 	bool is_prompts = e && kp_endpoint_state(e) == KP_ENDPOINT_ROUTABLE;
 	if (!is_prompts) {
-		e = kp_pick(f->revision, &how, c->failed, &f->l->rng);
+		e = kp_pick(f->routes, &how, c->failed, &f->l->rng);
+		e = !e && look_again(f) ? kp_pick(f->routes, &how, c->failed, &f->l->rng) : e;
 	}
-	kp_explain_pick(&c->trace, f->turn.arena, f->revision, &how, c->failed, e,
+	kp_explain_pick(&c->trace, f->turn.arena, f->routes, &how, c->failed, e,
 		!e                                   ? "none is routable"
 		: is_prompts                         ? "the prompt's other choices run there"
-		: !kp_has_other(f->revision, e)      ? "the only one routable"
+		: !kp_has_other(f->routes, e)      ? "the only one routable"
 		: how.policy == KP_ROUTE_ROUND_ROBIN ? "round robin"
 						     : "lowest score");
 	if (!e) {

@@ -1,10 +1,12 @@
 """What happens when clients, engines, manifests or the gateway itself go away in the middle of work."""
 
 import collections
+import contextlib
 import json
 import os
 import random
 import signal
+import socket
 import threading
 import time
 
@@ -186,6 +188,48 @@ def test_nobody_waits_long_for_an_engine_that_does_not_come(start, sims, qwen3_p
         took.append(time.monotonic() - began)
         assert answer.status == 503 and answer.error["code"] == "no_engine_available"
     assert took[0] < 10 and took[1] < 1, took  # three seconds after the start nobody waits
+
+
+class Deaf(threading.Thread):
+    """An engine's address whose first connection says nothing more once `deaf` is set; all others pass."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.target, self.deaf = port, threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.start()
+
+    def run(self):
+        first = True
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                engine_side = socket.create_connection(("127.0.0.1", self.target))
+                for a, b in ((client, engine_side), (engine_side, client)):
+                    threading.Thread(target=self.copy, args=(a, b, first), daemon=True).start()
+                first = False
+
+    def copy(self, a, b, is_first):
+        with contextlib.suppress(OSError):
+            while (data := a.recv(65536)) and not (is_first and self.deaf.is_set()):
+                b.sendall(data)
+
+
+def test_an_engine_that_goes_before_it_was_asked_who_it_is(start, sims, qwen3_path):
+    """A request's connection waits for that answer (docs/engines.md); the engine is taken out before it comes."""
+    one, two = sims(2)
+    proxy = Deaf(one.port)
+    e = lambda name, port: manifest(engine(name, port, path=qwen3_path))
+    gateway = start(Gateway, e("a", proxy.port))
+    proxy.deaf.set()
+    with Connection(gateway.port) as c:
+        c.request(CHAT, {**CHAT_BODY, "max_tokens": 5})
+        gateway.write_and_wait(e("b", two.port))
+        began = time.monotonic()
+        assert c.answer().status == 200 and time.monotonic() - began < 2
+    assert not one.events("start") and len(two.events("start")) == 1
+    proxy.listener.close()
 
 
 @pytest.mark.parametrize("policy", ["least_load", "round_robin"])
