@@ -35,7 +35,7 @@ def test_a_secret_that_comes_later(start, tmp_path, qwen3_path):
     wait_until(lambda: lines(gateway) == ["[+]tool server default/weather (weather): known"], "the Secret's file")
     (tmp_path / "weather/token").unlink()
     wait_until(lambda: lines(gateway)[0].startswith("[-]"), "that it is gone")
-    assert gateway.text().count("tool server cannot be used") == 2
+    wait_until(lambda: gateway.text().count("tool server cannot be used") == 2, "both in the log")
     assert "very-secret" not in gateway.text()
     gateway.write(manifest(engine("a", sim.port, path=qwen3_path)))
     wait_until(lambda: lines(gateway) == [], "the program without it")
