@@ -1,7 +1,7 @@
 /* DESIGN: POST /v1/messages/count_tokens: the way of a message as far as its prompt; the last stage answers how many ids that has. */
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/stages.h"
 
 static int read_count(kp_str body, struct kp_turn *turn, struct kp_err *err)
 {

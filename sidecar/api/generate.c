@@ -4,7 +4,7 @@
 
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/stages.h"
 
 static int read_messages(kp_str body, struct kp_turn *turn, struct kp_err *err)
 {

@@ -5,6 +5,7 @@
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
 #include "sidecar/api/responses_stages.h"
+#include "sidecar/flow/stages.h"
 
 enum { ARENA_BYTES = 8 * KP_HISTORY_MAX_CHAIN_BYTES };
 

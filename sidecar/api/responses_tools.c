@@ -8,6 +8,7 @@
 #include "json/write.h"
 #include "sidecar/api/params.h"
 #include "sidecar/api/responses_stages.h"
+#include "sidecar/flow/stages.h"
 
 #include <stdio.h>
 

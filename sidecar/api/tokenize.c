@@ -6,7 +6,7 @@
 #include "sidecar/api/http.h"
 #include "sidecar/api/params.h"
 #include "sidecar/api/prompts.h"
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/stages.h"
 #include "sidecar/gwloop.h"
 #include "token/pieces.h"
 

@@ -1,7 +1,7 @@
 /* DESIGN: what came to a gateway that has just started need not be refused because nobody has looked at its engines yet: a gateway
    that was started again gets requests before those who send them have noticed that it was gone. It waits for the first program, and
    until an engine has said what it serves, but not for one that is known to be down, and not longer than AWAIT_NS after the start. */
-#include "sidecar/flow/flow.h"
+#include "sidecar/flow/stages.h"
 
 #include "base/clock.h"
 #include "sidecar/gateway.h"

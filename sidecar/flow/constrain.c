@@ -1,6 +1,7 @@
 /* DESIGN: what the client asked of the output's form, as a constraint for the engine, and who reads what it makes of it. Schemas may be as long as the body, so
    long ones are written by a worker. */
 #include "sidecar/flow/output.h"
+#include "sidecar/flow/stages.h"
 
 #include "parse/constrain.h"
 

@@ -8,6 +8,7 @@
 #include "base/rand.h"
 #include "obs/log.h"
 #include "sidecar/flow/media.h"
+#include "sidecar/flow/stages.h"
 #include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 

@@ -164,22 +164,6 @@ void kp_flow_closed(struct kp_flow *f, enum kp_stream_end why);
 /* err->reason of an output that breaks its schema: not logged, for the message tells of the output. */
 extern const char kp_invalid_output[];
 
-/* The stages of a generating API, in this order (flow.c), and those that others share. */
-extern const struct kp_stage kp_generate_stages[];
-enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
-enum kp_step kp_stage_await(struct kp_flow *f,
-	struct kp_err *err); /* engines of a gateway that just started (await.c) */
-enum kp_step kp_stage_resolve(struct kp_flow *f, struct kp_err *err);
-/* Without a model's name it is the only one. */
-enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err);
-enum kp_step kp_stage_fetch(struct kp_flow *f, struct kp_err *err);  /* images: of URLs */
-enum kp_step kp_stage_media(struct kp_flow *f, struct kp_err *err);  /* images: heads (media.c) */
-enum kp_step kp_stage_prompt(struct kp_flow *f, struct kp_err *err); /* render, tokenize */
-enum kp_step kp_stage_constrain(struct kp_flow *f, struct kp_err *err);
-enum kp_step kp_stage_validate(struct kp_flow *f, struct kp_err *err); /* judge.c */
-enum kp_step kp_stage_fit(struct kp_flow *f, struct kp_err *err);      /* context length, ids */
-enum kp_step kp_stage_pixels(struct kp_flow *f, struct kp_err *err); /* images: tensors (media.c) */
-enum kp_step kp_stage_start(struct kp_flow *f, struct kp_err *err);  /* pick, start */
 /* Runs fn here, or on a worker when the request is long enough to hold the loop. fn touches only
    the flow's own memory and what is immutable. */
 enum kp_step kp_flow_work(struct kp_flow *f, kp_flow_job *fn, struct kp_err *err);
@@ -189,7 +173,6 @@ enum kp_step kp_flow_submit(
 /* From a stage of the ending, which then answers NEXT: the turn goes on at that stage of the API's with another generation. What the last one had is
    gone, but for the encoder's state and what was counted. */
 void kp_flow_round(struct kp_flow *f, const char *stage);
-enum kp_step kp_stage_end(struct kp_flow *f, struct kp_err *err); /* the last of an ending */
 /* Called by a stage that waited. */
 void kp_flow_resume(struct kp_flow *f, const struct kp_err *err /* NULL: go on */);
 

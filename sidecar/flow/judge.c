@@ -2,6 +2,7 @@
    encoder; its verdict comes just before the finish, or, where it is certain earlier and nobody gets the rest, then: the engine's call is cancelled. `Retry` needs an answer that nobody has seen: the encoder forgets the choice, and once its call is over it
    starts again as if it had never run, with another seed. That is done once; what then is wrong is marked. */
 #include "sidecar/flow/output.h"
+#include "sidecar/flow/stages.h"
 
 #include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"

@@ -9,6 +9,7 @@
 #include "engine/sglang.h"
 #include "prompt/media_url.h"
 #include "sidecar/flow/output.h"
+#include "sidecar/flow/stages.h"
 #include "sidecar/metrics.h"
 
 #include <openssl/evp.h>

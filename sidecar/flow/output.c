@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "sidecar/flow/media.h"
+#include "sidecar/flow/stages.h"
 #include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "sidecar/flow/media.h"
+#include "sidecar/flow/stages.h"
 #include "sidecar/flow/validate.h"
 #include "sidecar/metrics.h"
 

@@ -4,6 +4,7 @@
 #include "sidecar/flow/media.h"
 
 #include "sidecar/flow/output.h"
+#include "sidecar/flow/stages.h"
 
 #include "base/clock.h"
 #include "obs/log.h"
@@ -196,7 +197,7 @@ int kp_choice_start(struct kp_choice *c, struct kp_err *err)
 	kp_explain_pick(&c->trace, f->turn.arena, f->routes, &how, c->failed, e,
 		!e                                   ? "none is routable"
 		: is_prompts                         ? "the prompt's other choices run there"
-		: !kp_has_other(f->routes, e)      ? "the only one routable"
+		: !kp_has_other(f->routes, e)        ? "the only one routable"
 		: how.policy == KP_ROUTE_ROUND_ROBIN ? "round robin"
 						     : "lowest score");
 	if (!e) {
