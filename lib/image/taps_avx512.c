@@ -119,9 +119,10 @@ bool kp_taps_widen_column(struct kp_taps *t)
 	return t->wide != NULL;
 }
 
-/* The sums of a coefficient's digits, the highest last. */
+/* The sums of a coefficient's digits, the highest last. Arrays of vectors are of the unaligned type: where gcc 12's AddressSanitizer keeps them, 64 bytes are
+   not aligned (GCC's bug 110027); elsewhere they are registers. */
 struct sums {
-	__m512i of[DIGITS];
+	__m512i_u of[DIGITS];
 };
 WIDE static inline struct sums no_sums(void)
 {
@@ -204,7 +205,7 @@ WIDE static inline __attribute__((always_inline)) void column64(
 		__m512i d = load(y + 3 < count ? p + 3 * pitch : p);
 		__m512i ab = _mm512_unpacklo_epi8(a, b), ab_back = _mm512_unpackhi_epi8(a, b);
 		__m512i cd = _mm512_unpacklo_epi8(c, d), cd_back = _mm512_unpackhi_epi8(c, d);
-		const __m512i px[4] = { _mm512_unpacklo_epi16(ab, cd),
+		const __m512i_u px[4] = { _mm512_unpacklo_epi16(ab, cd),
 			_mm512_unpackhi_epi16(ab, cd), _mm512_unpacklo_epi16(ab_back, cd_back),
 			_mm512_unpackhi_epi16(ab_back, cd_back) };
 #pragma GCC unroll 3
