@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "sidecar/gateway.h"
 
-#define AWAIT_NS (3 * KP_NS_PER_S)
+#define AWAIT_NS (5 * KP_NS_PER_S)
 #define LOOK_NS  (10 * KP_NS_PER_MS)
 
 /* Is an engine up, and if none is: may one be soon? */

@@ -168,8 +168,9 @@ def test_what_comes_to_a_gateway_that_just_started_waits_for_its_engine(start, s
         with Connection(gateway.port) as chat, Connection(gateway.port) as gone:
             chat.request(CHAT, {**CHAT_BODY, "max_tokens": 5})
             gone.request(CHAT, CHAT_BODY)
-            time.sleep(1)
+            wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 2, "both wait")
             gone.socket.close()
+            wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 1, "one is gone")
             sim.process.send_signal(signal.SIGCONT)
             assert chat.answer().status == 200
         assert len(sim.events("start")) == 1
@@ -187,7 +188,7 @@ def test_nobody_waits_long_for_an_engine_that_does_not_come(start, sims, qwen3_p
         answer = call(gateway.port, CHAT, CHAT_BODY)
         took.append(time.monotonic() - began)
         assert answer.status == 503 and answer.error["code"] == "no_engine_available"
-    assert took[0] < 10 and took[1] < 1, took  # three seconds after the start nobody waits
+    assert took[0] < 10 and took[1] < 1, took  # five seconds after the start nobody waits
 
 
 class Deaf(threading.Thread):
