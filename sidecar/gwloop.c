@@ -158,11 +158,15 @@ static void sweep(struct kp_defer *d)
 	}
 }
 
-/* Who listens there now? Its generations wait for the answer (on_engine_serves). */
+/* Who listens there now? Its generations wait for the answer (on_engine_serves); nobody gives one of an endpoint that is gone. */
 static void on_connected(void *user)
 {
 	struct kp_lane *lane = user;
-	kp_control_identify(lane->l->gateway->control, lane->endpoint);
+	if (lane->is_named) {
+		kp_control_identify(lane->l->gateway->control, lane->endpoint);
+	} else {
+		kp_gwloop_engine_serves(lane->l, lane->endpoint, 0, INT64_MAX);
+	}
 }
 
 struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e)
@@ -221,7 +225,11 @@ static void on_publish(struct kp_msg *msg)
 	kp_snapshot_unref(l->snapshot);
 	l->snapshot = p->snapshot;
 	for (size_t i = 0; i < l->n_lanes; i++) {
-		l->lanes[i]->is_named = names(l->snapshot, l->lanes[i]->endpoint);
+		struct kp_lane *lane = l->lanes[i];
+		lane->is_named = names(l->snapshot, lane->endpoint);
+		if (!lane->is_named) { /* what waits there goes where the new snapshot says */
+			kp_dial_serves(lane->engine, lane->endpoint, 0, INT64_MAX);
+		}
 	}
 	kp_loop_defer(l->loop, &l->sweep, sweep);
 	kp_mem_free(p);

@@ -68,7 +68,7 @@ void kp_gwloop_set_peer_tls(struct kp_gwloop *l, struct kp_peer_tls tls);
    elsewhere; with is_stalled those under way that got nothing for a while end too. */
 void kp_gwloop_engine_down(struct kp_gwloop *l, struct kp_endpoint *e, bool is_stalled);
 /* Any thread: the endpoint, asked at asked_ns (kp_now_ns), serves with that text stack; connections that are
-   older than the question may be used for it (engine/remote.h). 0: it is gone, nobody will say. */
+   older than the question may be used for it (engine/remote.h). */
 void kp_gwloop_engine_serves(
 	struct kp_gwloop *l, struct kp_endpoint *e, uint64_t text_fingerprint, int64_t asked_ns);
 /* Any thread: stop accepting, let requests finish; with cancel true: end them now. */

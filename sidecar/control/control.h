@@ -37,7 +37,7 @@ bool kp_control_holds(struct kp_control *c, kp_str key);
 void kp_control_suspect(struct kp_control *c, struct kp_endpoint *e);
 /* Any thread: there is a new connection to this endpoint of ours. It is asked now whether it is still who
    it was, and the loops are told what it serves (kp_gwloop_engine_serves); nothing, while it is not
-   routable; that it is gone, when it is not of the program any more. */
+   routable, and when it is gone: the next snapshot says so. */
 void kp_control_identify(struct kp_control *c, struct kp_endpoint *e);
 
 #endif

@@ -286,23 +286,13 @@ void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint
 	}
 }
 
-/* Nobody will say what is served there: what waits for that goes elsewhere. */
-static void tell_gone(const struct kp_engines *es, struct kp_endpoint *endpoint)
-{
-	for (size_t i = 0; i < es->gateway->n_loops; i++) {
-		kp_gwloop_engine_serves(es->gateway->loops[i], endpoint, 0, kp_now_ns());
-	}
-}
-
-void kp_engines_identify(struct kp_engines *e, struct kp_endpoint *endpoint)
+void kp_engines_identify(struct kp_engines *e, const struct kp_endpoint *endpoint)
 {
 	struct endpoint *p = find_endpoint(e, endpoint);
 	if (p) {
 		p->is_wanted =
 			true; /* asked again when a question is under way: that one is older */
 		ask_health(p);
-	} else {
-		tell_gone(e, endpoint);
 	}
 }
 
@@ -426,7 +416,6 @@ static void let_go(struct kp_engines *es)
 				(e->endpoints.n - k) * sizeof(e->endpoints.p[0]));
 			/* Who has an older snapshot starts nothing there any more; what runs goes on. */
 			atomic_store(&p->shared->state, (int)KP_ENDPOINT_DRAINING);
-			tell_gone(es, p->shared);
 			endpoint_destroy(es, p);
 			n_gone++;
 		}

@@ -37,6 +37,6 @@ void kp_engines_set_peer_tls(struct kp_engines *e, const struct kp_peer_tls *tls
 /* Ask that endpoint now. */
 void kp_engines_suspect(struct kp_engines *e, const struct kp_endpoint *endpoint);
 /* The same, and tell the loops what it serves. */
-void kp_engines_identify(struct kp_engines *e, struct kp_endpoint *endpoint);
+void kp_engines_identify(struct kp_engines *e, const struct kp_endpoint *endpoint);
 
 #endif

@@ -232,7 +232,7 @@ class Service(Program):
     """A program of ours with an admin listener and a log of JSON lines."""
 
     def lines(self, msg=None):
-        found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{")]
+        found = [json.loads(line) for line in self.text().rpartition("\n")[0].splitlines() if line.startswith("{")]
         return [line for line in found if msg is None or line["msg"] == msg]
 
     def ask(self, path):

@@ -227,6 +227,9 @@ def test_row_6_the_webhook_and_the_command_line_make_the_same_pod(cluster, hooke
             pod["metadata"]["namespace"] = ns
             pod["spec"]["automountServiceAccountToken"] = False  # its volume's name is made by chance
             here = inject(json.dumps(pod).encode(), known, *words)[0]
+            if any(o["spec"].get("gateway", {}).get("mode") == "Node" for o in known):
+                asks = lambda p=pod: DRAIN_KEY in create(cluster, ns, p)["metadata"]["annotations"]
+                rig.wait_until(asks, "the operator knows the Service of the nodes' gateways")
             through = without_chance(create(cluster, ns, pod))
             # The one made here goes through the webhook too, and comes out unchanged.
             assert through == without_chance(create(cluster, ns, here)), manifest
