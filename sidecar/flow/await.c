@@ -40,8 +40,9 @@ static bool must_wait(const struct kp_flow *f)
 		if (f->turn.model.n && !kp_str_eq(f->turn.model, kp_str_c(m->name))) {
 			continue;
 		}
-		if (may_be_up(m, &is_up) && !(is_up && kp_model_text_revision(m))) {
-			return true;
+		if (may_be_up(m, &is_up) &&
+			!(kp_model_text_revision(m) && (is_up || !f->api->whole))) {
+			return true; /* an API without an encoder asks no engine: the text stack does */
 		}
 	}
 	return false;

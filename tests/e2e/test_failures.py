@@ -169,6 +169,8 @@ def test_what_comes_to_a_gateway_that_just_started_waits_for_its_engine(start, s
             chat.request(CHAT, {**CHAT_BODY, "max_tokens": 5})
             gone.request(CHAT, CHAT_BODY)
             wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 2, "both wait")
+            wait_until(lambda: "model loaded" in gateway.text(), "its tokenizer")
+            assert call(gateway.port, "/v1/tokenize", {"prompt": "Hello"}).status == 200  # that needs no engine
             gone.socket.close()
             wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == 1, "one is gone")
             sim.process.send_signal(signal.SIGCONT)
