@@ -49,9 +49,7 @@ static void write_engine(struct kp_buf *b, const struct kp_program_engine *e)
 	kp_field_str(b, 1, e->name);
 	kp_field_str(b, 2, e->pool);
 	kp_field_str(b, 3, e->model);
-	for (size_t i = 0; i < e->n_aliases; i++) {
-		kp_wire_add_str(b, 4, e->aliases[i]);
-	}
+	kp_field_strs(b, 4, e->aliases, e->n_aliases);
 	kp_field_u64(b, 5, e->protocol);
 	kp_field_u64(b, 6, e->tokenizer);
 	kp_field_str(b, 7, e->tokenizer_path);
