@@ -337,6 +337,19 @@ static bool window_is_full(struct fixture *f)
 	return f->srv.sides[0].p.body.n >= WINDOW;
 }
 
+/* On a channel of its own, until the first window is full. */
+static struct call *start_with_tail(struct fixture *f, const char *tail)
+{
+	open_channel(f, (struct kp_grpc_opts){ .address = NULL });
+	struct call *c = &f->calls[f->n_calls++];
+	*c = (struct call){ .f = f };
+	kp_buf_init(&c->text, 1 << 20);
+	c->call = kp_grpc_start_long(
+		f->ch, "/t.T/M", KP_S("ask"), kp_str_n(tail, TAIL), 0, false, &call_ops, c);
+	run(f, window_is_full, 0);
+	return c;
+}
+
 /* The tail follows the message as one, from where it lies, across windows; an answer may come before. */
 static void a_message_with_a_tail(void **state)
 {
@@ -345,13 +358,7 @@ static void a_message_with_a_tail(void **state)
 	for (size_t i = 0; i < TAIL; i++) {
 		tail[i] = (char)(i * 7 >> 3);
 	}
-	open_channel(f, (struct kp_grpc_opts){ .address = NULL });
-	struct call *c = &f->calls[f->n_calls++];
-	*c = (struct call){ .f = f };
-	kp_buf_init(&c->text, 1 << 20);
-	c->call = kp_grpc_start_long(
-		f->ch, "/t.T/M", KP_S("ask"), kp_str_n(tail, TAIL), 0, false, &call_ops, c);
-	run(f, window_is_full, 0);
+	struct call *c = start_with_tail(f, tail);
 	struct h2_peer *p = &f->srv.sides[0].p;
 	assert_int_equal(p->body.n, WINDOW);
 	assert_false(kp_grpc_is_sent(c->call));
@@ -389,13 +396,7 @@ static void a_tail_that_is_gone_is_not_read(void **state)
 	struct fixture *f = *state;
 	char *tail = kp_xmalloc(TAIL);
 	memset(tail, 'x', TAIL);
-	open_channel(f, (struct kp_grpc_opts){ .address = NULL });
-	struct call *c = &f->calls[f->n_calls++];
-	*c = (struct call){ .f = f };
-	kp_buf_init(&c->text, 1 << 20);
-	c->call = kp_grpc_start_long(
-		f->ch, "/t.T/M", KP_S("ask"), kp_str_n(tail, TAIL), 0, false, &call_ops, c);
-	run(f, window_is_full, 0);
+	struct call *c = start_with_tail(f, tail);
 	kp_grpc_cancel(c->call);
 	kp_mem_free(tail);
 	h2_window(&f->srv.sides[0].p, 1, TAIL);
