@@ -2,7 +2,7 @@
    the generator knows it must get, and the same bytes before it. */
 #include "tests/test.h"
 #include "tests/unit/net/grpc_memory.h"
-#include "tests/unit/net/h2_peer.h"
+#include "tests/unit/net/h2_take.h"
 
 static struct kp_rng rng;
 

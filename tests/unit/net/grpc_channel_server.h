@@ -2,7 +2,7 @@
 #ifndef KP_TESTS_GRPC_CHANNEL_SERVER_H
 #define KP_TESTS_GRPC_CHANNEL_SERVER_H
 
-#include "h2_peer.h"
+#include "h2_take.h"
 #include "net/conn.h"
 #include "net/loop.h"
 

@@ -1,7 +1,7 @@
 /* The gRPC server, frame by frame on a connection without a socket: what reaches the handler, which status a client gets for what is wrong, deadlines, cancelling,
    back-pressure, limits, drain. Real clients: tests/integ/grpc/test_server.py. */
 #include "grpc_memory.h"
-#include "h2_peer.h"
+#include "h2_take.h"
 #include "tests/test.h"
 
 struct side {

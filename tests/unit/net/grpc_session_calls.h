@@ -2,7 +2,7 @@
 #ifndef KP_TESTS_GRPC_SESSION_CALLS_H
 #define KP_TESTS_GRPC_SESSION_CALLS_H
 
-#include "h2_peer.h"
+#include "h2_take.h"
 #include "net/grpc_session.h"
 
 enum { TEST_WINDOW = 65536, TEST_CONNECTION_WINDOW = 1 << 20, TEST_MAX_MESSAGE = 100000 };
