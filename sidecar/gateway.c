@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 enum { MAX_QUEUED_JOBS = 256, MAX_QUEUED_RECORDS = 1024 };
+enum { NICE = 5 }; /* of what computes: who answers streams comes first */
 #define TOLD_NS KP_NS_PER_S
 
 /* SO_REUSEPORT, which our loops share a port by, would let a second gateway share it too: look
@@ -198,7 +199,8 @@ static int start_history(struct kp_gateway *g, struct kp_err *err)
 	if (g->config.history && kp_history_open(g->config.history, &limits, &g->history, err)) {
 		return -1;
 	}
-	g->history_thread = kp_workers_create(1, MAX_QUEUED_RECORDS);
+	g->history_thread = kp_workers_create(&(struct kp_workers_opts){
+		.name = "history", .threads = 1, .max_queued = MAX_QUEUED_RECORDS });
 	return 0;
 }
 
@@ -267,9 +269,15 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 	g->prompts = g->config.prompt_cache_bytes
 			     ? kp_prompt_cache_create(g->config.prompt_cache_bytes)
 			     : NULL;
-	g->workers = kp_workers_create(g->config.workers, MAX_QUEUED_JOBS);
+	g->workers = kp_workers_create(&(struct kp_workers_opts){ .name = "worker",
+		.threads = g->config.workers,
+		.max_queued = MAX_QUEUED_JOBS,
+		.nice = NICE });
 	open_shm(g);
-	g->media_workers = kp_workers_create(g->config.media_workers, MAX_QUEUED_JOBS);
+	g->media_workers = kp_workers_create(&(struct kp_workers_opts){ .name = "media",
+		.threads = g->config.media_workers,
+		.max_queued = MAX_QUEUED_JOBS,
+		.nice = NICE });
 	g->loops = kp_xcalloc(g->config.loops, sizeof(*g->loops));
 	for (unsigned i = 0; i < g->config.loops; i++) {
 		if (kp_gwloop_create(g, i, &g->loops[i], err)) {

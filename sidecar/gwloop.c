@@ -121,6 +121,7 @@ void kp_gwloop_listen_later(struct kp_gwloop *l, const char *address)
 static void *thread_main(void *arg)
 {
 	struct kp_gwloop *l = arg;
+	pthread_setname_np(pthread_self(), kp_loop_name(l->loop));
 	kp_loop_run(l->loop);
 	return NULL;
 }

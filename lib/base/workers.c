@@ -5,6 +5,9 @@
 #include "base/mem.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/resource.h>
 
 struct kp_workers {
 	pthread_mutex_t lock;
@@ -12,13 +15,25 @@ struct kp_workers {
 	struct kp_list queue;
 	size_t queued, max_queued;
 	bool stopping;
+	int nice;
 	unsigned n_threads;
 	pthread_t threads[];
 };
 
+/* On Linux both are of this thread alone. What is not allowed is done without. */
+static void come_after(int nice)
+{
+	const struct sched_param none = { .sched_priority = 0 };
+	(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice);
+	(void)sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 static void *worker(void *arg)
 {
 	struct kp_workers *w = arg;
+	if (w->nice) {
+		come_after(w->nice);
+	}
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
 		while (kp_list_empty(&w->queue) && !w->stopping) {
@@ -39,20 +54,30 @@ static void *worker(void *arg)
 	return NULL;
 }
 
-struct kp_workers *kp_workers_create(unsigned threads, size_t max_queued)
+static void start_thread(struct kp_workers *w, const char *name, const pthread_attr_t *attr)
 {
-	struct kp_workers *w = kp_xcalloc(1, sizeof(*w) + threads * sizeof(pthread_t));
+	char numbered[16]; /* more than that pthread_setname_np refuses */
+	if (pthread_create(&w->threads[w->n_threads], attr, worker, w) != 0) {
+		kp_bug(__FILE__, __LINE__, "cannot start a worker thread");
+	}
+	snprintf(numbered, sizeof(numbered), "%.12s-%u", name, w->n_threads % 100);
+	pthread_setname_np(w->threads[w->n_threads], numbered);
+	w->n_threads++;
+}
+
+struct kp_workers *kp_workers_create(const struct kp_workers_opts *opts)
+{
+	struct kp_workers *w = kp_xcalloc(1, sizeof(*w) + opts->threads * sizeof(pthread_t));
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->more, NULL);
 	kp_list_init(&w->queue);
-	w->max_queued = max_queued;
+	w->max_queued = opts->max_queued;
+	w->nice = opts->nice;
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 1 << 20);
-	for (; w->n_threads < threads; w->n_threads++) {
-		if (pthread_create(&w->threads[w->n_threads], &attr, worker, w) != 0) {
-			kp_bug(__FILE__, __LINE__, "cannot start a worker thread");
-		}
+	while (w->n_threads < opts->threads) {
+		start_thread(w, opts->name, &attr);
 	}
 	pthread_attr_destroy(&attr);
 	return w;

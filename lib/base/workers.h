@@ -15,7 +15,16 @@ struct kp_job {
 
 struct kp_workers;
 
-struct kp_workers *kp_workers_create(unsigned threads, size_t max_queued);
+struct kp_workers_opts {
+	const char *name; /* of the threads, with a number: at most 12 bytes of it are shown */
+	unsigned threads;
+	size_t max_queued;
+	/* Above 0: they compute beside threads that answer at once, and come after them: so much is added to the process's nice
+	 * value, and waking up they push nobody off a processor (SCHED_BATCH). */
+	int nice;
+};
+
+struct kp_workers *kp_workers_create(const struct kp_workers_opts *opts);
 /* Finishes what is queued, joins the threads. */
 void kp_workers_destroy(struct kp_workers *w);
 /* false: the queue is full (the job is still the caller's). */

@@ -14,9 +14,6 @@
 
 #include <openssl/evp.h>
 #include <stdio.h>
-#include <sys/resource.h>
-
-enum { NICE = 5 }; /* what answers streams comes first */
 
 int kp_flow_media_blame(const struct kp_flow *f, size_t i, struct kp_err *err)
 {
@@ -169,7 +166,6 @@ static int read_images(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 {
 	uint64_t pixels = 0;
 	(void)scratch;
-	setpriority(PRIO_PROCESS, 0, NICE);
 	for (size_t k = 0; k < f->media->n; k++) {
 		if (read_file(f, k, err) || plan_image(f, k, &pixels, err)) {
 			return kp_flow_media_blame(f, k, err);
@@ -419,7 +415,6 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 	int64_t begin_ns = kp_now_ns();
 	size_t at = 0;
 	(void)scratch;
-	setpriority(PRIO_PROCESS, 0, NICE);
 	if (take_memory(f, err)) {
 		return -1;
 	}

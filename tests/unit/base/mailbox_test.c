@@ -181,6 +181,14 @@ static struct sum *sum_new(struct kp_mailbox *reply, uint64_t n, int *done)
 	return s;
 }
 
+static struct kp_workers *pool(unsigned threads, size_t max_queued)
+{
+	const struct kp_workers_opts opts = {
+		.name = "test", .threads = threads, .max_queued = max_queued
+	};
+	return kp_workers_create(&opts);
+}
+
 static void jobs_come_back_to_the_owner(void **state)
 {
 	(void)state;
@@ -189,7 +197,7 @@ static void jobs_come_back_to_the_owner(void **state)
 	sem_init(&rung, 0, 0);
 	int done = 0;
 	struct kp_mailbox *box = kp_mailbox_create(ring, &rung);
-	struct kp_workers *w = kp_workers_create(3, JOBS);
+	struct kp_workers *w = pool(3, JOBS);
 	for (uint64_t i = 0; i < JOBS; i++) {
 		assert_true(kp_workers_submit(w, &sum_new(box, i, &done)->job));
 	}
@@ -211,7 +219,7 @@ static void a_full_queue_refuses_at_once(void **state)
 	sem_init(&started, 0, 0);
 	int done = 0;
 	struct kp_mailbox *box = kp_mailbox_create(NULL, NULL);
-	struct kp_workers *w = kp_workers_create(1, 2);
+	struct kp_workers *w = pool(1, 2);
 	struct sum *held = sum_new(box, 10, &done), *refused = sum_new(box, 10, &done);
 	held->gate = &gate;
 	held->started = &started;
@@ -236,9 +244,9 @@ static void a_full_queue_refuses_at_once(void **state)
 static void an_unused_pool_ends(void **state)
 {
 	(void)state;
-	kp_workers_destroy(kp_workers_create(4, 1));
+	kp_workers_destroy(pool(4, 1));
 	kp_workers_destroy(NULL);
-	struct kp_workers *none = kp_workers_create(1, 0);
+	struct kp_workers *none = pool(1, 0);
 	struct kp_job job = { .work = add_up };
 	assert_false(kp_workers_submit(none, &job));
 	kp_workers_destroy(none);
