@@ -1,4 +1,4 @@
-/* DESIGN: a uv_loop_t with four handles of our own: an async (mailbox, stop), a prepare (end of the
+/* DESIGN: a uv_loop_t with four handles of our own: an eventfd (mailbox, stop), a prepare (end of the
    iteration), one uv timer for all kp_timers (a binary heap of pointers, armed only when its first
    entry changed), nothing per connection.
 
@@ -6,11 +6,17 @@
    (connections flush here) and arms the timer, then libuv waits again. The clock is read by the
    first callback of an iteration and stands still until the next wait.
 
+   The eventfd is ours and not a uv_async_t: libuv's loop spins until the sender is out of uv_async_send, and a sender whose write
+   woke the loop on its own processor is not running then. A loop that a worker of low priority woke waited for it for milliseconds.
+
    Owner: the thread that runs it. Only the mailbox, stop and the busy clock may be touched by
    others. */
 #include "net/loop_internal.h"
 
 #include "base/mem.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* ---- timers ---- */
 
@@ -137,6 +143,15 @@ void kp_loop_undefer(struct kp_defer *d)
 	kp_list_del(&d->link);
 }
 
+static void wake(void *arg)
+{
+	const struct kp_loop *loop = arg;
+	const uint64_t one = 1;
+	/* It fails only when nobody has read the last 2^64 of them. */
+	ssize_t ignored = write(loop->wake_fd, &one, sizeof(one));
+	(void)ignored;
+}
+
 /* What deferred work defers runs in the same pass, a few rounds deep (a session that fills its
  * connection, which then flushes). */
 static void run_deferred(struct kp_loop *loop)
@@ -150,7 +165,7 @@ static void run_deferred(struct kp_loop *loop)
 		}
 	}
 	if (!kp_list_empty(&loop->deferred)) {
-		uv_async_send(&loop->wake); /* the rest after a look at the sockets */
+		wake(loop); /* the rest after a look at the sockets */
 	}
 }
 
@@ -166,20 +181,18 @@ static void on_prepare(uv_prepare_t *handle)
 	atomic_store_explicit(&loop->busy_since, 0, memory_order_relaxed);
 }
 
-static void on_wake(uv_async_t *handle)
+static void on_wake(uv_poll_t *handle, int status, int events)
 {
 	struct kp_loop *loop = handle->data;
+	uint64_t n;
+	(void)status, (void)events;
 	kp_loop_enter(loop);
+	ssize_t ignored = read(loop->wake_fd, &n, sizeof(n));
+	(void)ignored; /* nothing there: another iteration took it */
 	kp_mailbox_drain(loop->mailbox);
 	if (atomic_load_explicit(&loop->stopping, memory_order_acquire)) {
 		uv_stop(&loop->uv);
 	}
-}
-
-static void wake(void *arg)
-{
-	struct kp_loop *loop = arg;
-	uv_async_send(&loop->wake);
 }
 
 /* ---- shared write buffers ---- */
@@ -218,10 +231,13 @@ struct kp_loop *kp_loop_create(const char *name)
 	kp_list_init(&loop->deferred);
 	kp_list_init(&loop->finishing);
 	KP_BUG_ON(uv_loop_init(&loop->uv) != 0);
-	KP_BUG_ON(uv_async_init(&loop->uv, &loop->wake, on_wake) != 0);
+	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	KP_BUG_ON(loop->wake_fd < 0);
+	KP_BUG_ON(uv_poll_init(&loop->uv, &loop->wake, loop->wake_fd) != 0);
 	uv_prepare_init(&loop->uv, &loop->prepare);
 	uv_timer_init(&loop->uv, &loop->timer);
 	loop->wake.data = loop->prepare.data = loop->timer.data = loop;
+	uv_poll_start(&loop->wake, UV_READABLE, on_wake);
 	uv_prepare_start(&loop->prepare, on_prepare);
 	loop->mailbox = kp_mailbox_create(wake, loop);
 	return loop;
@@ -250,6 +266,7 @@ void kp_loop_destroy(struct kp_loop *loop)
 	uv_walk(&loop->uv, check_closing, NULL);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	KP_BUG_ON(uv_loop_close(&loop->uv) != 0);
+	close(loop->wake_fd);
 	for (size_t i = 0; i < loop->n_spares; i++) {
 		kp_buf_fini(&loop->spares[i]);
 	}
@@ -276,7 +293,7 @@ void kp_loop_run(struct kp_loop *loop)
 void kp_loop_stop(struct kp_loop *loop)
 {
 	atomic_store_explicit(&loop->stopping, true, memory_order_release);
-	uv_async_send(&loop->wake);
+	wake(loop);
 }
 
 struct uv_loop_s *kp_loop_uv(struct kp_loop *loop)

@@ -19,7 +19,8 @@ enum {
 
 struct kp_loop {
 	uv_loop_t uv;
-	uv_async_t wake;
+	int wake_fd; /* an eventfd, written by any thread */
+	uv_poll_t wake;
 	uv_prepare_t prepare;
 	uv_timer_t timer;
 	char *name;
