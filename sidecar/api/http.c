@@ -265,7 +265,8 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 	c->tenant = tenant_of(g, r);
 	kp_buf_init(&c->body, l->gateway->config.max_body_bytes);
 	if (r->content_length > 0) {
-		kp_buf_reserve(&c->body, KP_MIN((size_t)r->content_length, (size_t)1 << 20));
+		/* All of it: what grows is copied. Pages that nothing comes for are never taken. */
+		kp_buf_reserve(&c->body, (size_t)r->content_length);
 	}
 	kp_stream_accept(s, &call_ops, c);
 }
