@@ -85,10 +85,11 @@ fuzz-long: ## 10 minutes of fuzzing per target, written down in tests/fuzz/ledge
 test: ## everything that needs no GPU and is not marked slow (./hack/test)
 	./hack/test
 
-check-prompt-long: ## ten million steps of the prompt cache's property test, a million loops with a switch (minutes; STEPS=n)
-	$(MAKE) V=release build/release/tests/prop/prompt/cache_test build/release/tests/prop/template/latch_test
+check-prompt-long: ## ten million steps of the prompt cache's property test, a million loops with a switch, rounds of loops replayed (minutes; STEPS=n)
+	$(MAKE) V=release build/release/tests/prop/prompt/cache_test build/release/tests/prop/template/latch_test build/release/tests/prop/template/replay_test
 	KP_STEPS=$(or $(STEPS),10000000) build/release/tests/prop/prompt/cache_test
 	KP_STEPS=$(or $(STEPS),1000000) build/release/tests/prop/template/latch_test
+	KP_STEPS=$(or $(STEPS),4000000) build/release/tests/prop/template/replay_test
 
 check-parse-long: ## every case of every family of parsers in 1.8 million cuts (a minute)
 	$(MAKE) V=release build/release/tests/prop/parse/family_test

@@ -38,6 +38,8 @@ enum kp_op {
 	KP_OP_TUPLE,
 	KP_OP_DICT,
 	KP_OP_NSREF,
+	KP_OP_CONTEXT,
+	KP_OP_ASK,
 	/* statements */
 	KP_OP_SEQ,
 	KP_OP_OUTPUT,
@@ -75,6 +77,9 @@ enum {                       /* node flags */
 	KP_NF_GENERATION = 256, /* CALLBLOCK */
 	KP_NF_SCOPED = 512,     /* BLOCK */
 	KP_NF_REQUIRED = 1024,
+	KP_NF_OUTER = 2048, /* expressions, NSREF: sees what is outside of a round (rounds.h) */
+	KP_NF_INNER = 4096, /* expressions: sees what is inside */
+	KP_NF_TRUTH = 8192, /* ASK: what is asked is whether it is true */
 };
 
 struct kp_ref {
@@ -85,13 +90,16 @@ struct kp_load {
 	uint32_t action, slot;
 	struct kp_ref from; /* ALIAS, and CONTEXT in a block: the variable asked first */
 	uint32_t context;   /* CONTEXT: index in the table of free names */
-	bool has_from;
+	bool has_from, stored;
+	bool asked;    /* the scope's first value comes from outside of a round (rounds.h) */
+	uint8_t depth; /* of the scope's function, in functions */
 };
 /* What happens when a scope is entered (loads) and left (the same slots become MISSING). */
 struct kp_frame {
 	struct kp_load *loads;
 	uint32_t n_loads,
 		n_slots; /* n_slots: of the whole function, in the frame that starts one */
+	uint32_t first_slot, end_slot; /* FOR body: the slots of its scopes in its function */
 };
 
 struct kp_tpl_call { /* arguments as written */
@@ -116,7 +124,8 @@ struct kp_node {
 	/* The children, by op:
 	   GETATTR a.attr, n_ops what `loop` answers (kp_loop_attr); GETITEM a[b]; SLICE a[items0:items1:items2], each may be NULL; CALL a(call); FILTER a|name(call), a NULL: the
 	   block's text; TEST a is name(call); NOT NEG POS a; AND OR SUB.. a, b; COND b if a else c (c may be NULL);
-	   COMPARE items, n_ops = n - 1 operators in ops; ADD CONCAT LIST TUPLE items; DICT items: key, value, ...; NSREF name.attr
+	   COMPARE items, n_ops = n - 1 operators in ops; ADD CONCAT LIST TUPLE items; DICT items: key, value, ...; NSREF name.attr, n_ops the
+	   function's depth; CONTEXT a NAME that no scope stores, ref.slot its place in the table of free names; ASK a, n_ops the function's depth
 	   SEQ items; OUTPUT items; IF a then b, items the elifs (IF), else c; FOR a in b, body c, items0 else, items1 filter, items2 its target;
 	   SET a = b; SETBLOCK a, filters b, body c; MACRO name sig body c; CALLBLOCK a sig body c; FILTERBLOCK filters a, body c;
 	   WITH items target, value, ..., body c; BLOCK name body c */
@@ -142,7 +151,8 @@ struct kp_node {
 			frame2; /* MACRO, CALLBLOCK, BLOCK: the function's; FOR: the else branch's */
 	};
 	struct kp_frame *frame3; /* FOR: the filter's */
-	uint32_t loop_slots;     /* FOR, recursive: slots of its function */
+	uint32_t
+		loop_slots; /* FOR, recursive: slots of its function; else its number as a loop with rounds (rounds.h), or 0 */
 	/* FOR: once this is false behind a round, all others would do nothing (latch.c); NULL: nobody knows */
 	const struct kp_node *latch;
 };
@@ -161,6 +171,8 @@ struct kp_template {
 	uint32_t n_context;
 	struct kp_tpl_name *names;
 	uint32_t n_names;
+	uint64_t serial; /* no other template of the process has it */
+	bool has_rounds; /* of loops that may be replayed */
 };
 
 #endif

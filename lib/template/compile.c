@@ -2,6 +2,7 @@
    frees at once; tokens and tables of the compilation lie in a second one that is gone when compiling ends. A compiled template is
    never written again and may be rendered by any number of threads at the same time. Rendering itself is in exec.c. */
 #include "template/parse.h"
+#include "template/rounds.h"
 
 #include "base/utf8.h"
 
@@ -62,6 +63,7 @@ int kp_template_compile_within(
 	struct kp_arena *a = kp_arena_create(max_memory / 2);
 	struct kp_template *t = kp_arena_new(a, struct kp_template);
 	t->a = a;
+	t->serial = kp_tpl_next_serial();
 	KP_AUTO(arena) struct kp_arena *scratch = kp_arena_create(max_memory / 2);
 	if (compile(t, scratch, source, err)) {
 		kp_template_destroy(t);

@@ -3,6 +3,7 @@
    recursion small. kp_tpl_emit prints an expression without building what `+` and `~` would join first: a text that is only printed is
    copied once. */
 #include "template/exec.h"
+#include "template/rounds.h"
 
 static int eval_compare(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
@@ -43,10 +44,25 @@ static int eval_member(
 	return kp_tpl_charge(I, 1 + obj->n / 16);
 }
 
+/* A variable that no scope stores. */
+static inline void eval_context(struct kp_interp *I, const struct kp_node *n, struct kp_tv *ret)
+{
+	*ret = I->context[n->ref.slot];
+	if (KP_UNLIKELY(ret->type == KP_TV_MISSING)) {
+		*ret = kp_tv_undef(KP_UNDEF_NAME, n->name);
+	}
+}
+
 /* Leaves without a call; everything else through kp_tpl_eval. */
 static inline int eval(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
+	if (KP_UNLIKELY(n->op == KP_OP_ASK)) {
+		if (KP_UNLIKELY(I->note)) {
+			return kp_tpl_note_ask(I, act, n, ret);
+		}
+		n = n->a;
+	}
 	if (n->op == KP_OP_CONST) {
 		*ret = n->k;
 		return 0;
@@ -59,6 +75,10 @@ static inline int eval(
 		if (KP_UNLIKELY(ret->type == KP_TV_MISSING)) {
 			*ret = kp_tv_undef(KP_UNDEF_NAME, n->name);
 		}
+		return 0;
+	}
+	if (n->op == KP_OP_CONTEXT) {
+		eval_context(I, n, ret);
 		return 0;
 	}
 	return kp_tpl_eval(I, act, n, ret);
@@ -246,14 +266,26 @@ static int eval_unary(
 	return kp_tpl_unary(I, n->op, &v, ret);
 }
 
+static inline bool is_leaf(const struct kp_node *n)
+{
+	return n->op == KP_OP_CONST || n->op == KP_OP_NAME || n->op == KP_OP_CONTEXT;
+}
+
 int kp_tpl_eval(struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	int r;
-	if (kp_tpl_charge(I, 1)) {
+	const struct kp_node *q = n->op == KP_OP_ASK ? n->a : n;
+	if (q != n && KP_LIKELY(!I->note)) {
+		n = q;
+	}
+	if (is_leaf(q) && kp_tpl_charge(I, 1)) {
 		return -1;
 	}
-	if (n->op == KP_OP_CONST || n->op == KP_OP_NAME) {
+	if (is_leaf(n) || n->op == KP_OP_ASK) {
 		return eval(I, act, n, ret);
+	}
+	if (kp_tpl_charge(I, 1)) {
+		return -1;
 	}
 	if (KP_UNLIKELY(I->depth >= KP_TPL_MAX_DEPTH)) {
 		return kp_tpl_fail_depth(I);
@@ -513,6 +545,9 @@ static int is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node
 {
 	struct kp_tv v, b;
 	int r;
+	if (n->op == KP_OP_ASK && KP_LIKELY(!I->note)) {
+		n = n->a;
+	}
 	switch (n->op) {
 	case KP_OP_NOT:
 	case KP_OP_AND:
@@ -546,6 +581,22 @@ static int is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node
 int kp_tpl_is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
 {
 	return is_true(I, act, n);
+}
+
+int kp_tpl_answer(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	int r;
+	I->ask = ++I->n_asks;
+	if (n->flags & KP_NF_TRUTH) {
+		r = is_true(I, act, n->a);
+		*ret = kp_tv_bool(r > 0);
+		r = r < 0 ? -1 : 0;
+	} else {
+		r = eval(I, act, n->a, ret);
+	}
+	I->ask = 0;
+	return r;
 }
 
 int kp_tpl_call_value(struct kp_interp *I, const struct kp_tv *callee,
@@ -687,6 +738,9 @@ static int emit_sum(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 int kp_tpl_emit(struct kp_interp *I, struct kp_act *act, const struct kp_node *n)
 {
 	struct kp_tv v;
+	if (n->op == KP_OP_ASK && KP_LIKELY(!I->note)) {
+		n = n->a;
+	}
 	if (n->op == KP_OP_CONST && n->k.type == KP_TV_STR) {
 		return kp_tpl_buf_add(I, I->out, kp_tv_bytes(&n->k), KP_ORIGIN_TRUSTED);
 	}

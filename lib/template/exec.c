@@ -3,6 +3,7 @@
    "function" (see ast.h) has its variables in a kp_act in the arena, so that macros that outlive their surroundings still see
    them. */
 #include "template/exec.h"
+#include "template/rounds.h"
 
 int kp_tpl_act_new(struct kp_interp *I, struct kp_act *parent, uint32_t n_slots, struct kp_act *ret)
 {
@@ -28,6 +29,9 @@ void kp_tpl_enter(struct kp_interp *I, struct kp_act *act, const struct kp_frame
 		if (l->action == KP_LOAD_CONTEXT && slot->type == KP_TV_MISSING) {
 			*slot = I->context[l->context];
 		}
+		if (KP_UNLIKELY(I->note) && l->asked) {
+			kp_tpl_note_load(I, l, slot);
+		}
 	}
 }
 
@@ -49,6 +53,9 @@ static int assign_namespace(struct kp_interp *I, struct kp_act *act, const struc
 	if (key.n && key.s[0] == '_') {
 		return kp_tpl_fail(I, "underscore-prefixed attribute '%" KP_FMT "' on a namespace",
 			KP_ARG(target->attr));
+	}
+	if (I->note && (target->flags & KP_NF_OUTER)) {
+		kp_tpl_note_store(I, target, ns, v);
 	}
 	return kp_tpl_dict_set(I, ns->dict, &key, v);
 }

@@ -53,6 +53,9 @@ int kp_tpl_eval_filters(struct kp_interp *I, struct kp_act *act, const struct kp
 	const struct kp_tv *text, struct kp_tv *ret);
 /* Whether it is true: 1, 0, -1. As kp_tpl_eval and kp_tv_truth. */
 int kp_tpl_is_true(struct kp_interp *I, struct kp_act *act, const struct kp_node *n);
+/* What an ASK node asks. */
+int kp_tpl_answer(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret);
 /* Evaluates and prints. */
 int kp_tpl_emit(struct kp_interp *I, struct kp_act *act, const struct kp_node *n);
 int kp_tpl_eval_call(struct kp_interp *I, struct kp_act *act, const struct kp_node *n,

@@ -1,6 +1,7 @@
 /* DESIGN: the functions every chat template may call: jinja2's range, dict, namespace, cycler and joiner, transformers' raise_exception and
    strftime_now. lipsum is left out: it is random. The clock is the render's argument, in UTC. */
 #include "template/funcs.h"
+#include "template/rounds.h"
 
 static int v_range(struct kp_interp *I, const struct kp_tv *x, const struct kp_tpl_args *args,
 	struct kp_tv *ret)
@@ -175,6 +176,7 @@ static int f_strftime_now(
 	struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg, struct kp_tv *ret)
 {
 	(void)x;
+	kp_tpl_note_bad(I);
 	return kp_tpl_arg_str(I, &arg[0]) ? -1 : kp_tpl_strftime(I, &arg[0], ret);
 }
 

@@ -28,12 +28,14 @@ struct kp_interp {
 	struct kp_tpl_buf *out; /* where output goes now */
 	struct kp_act *root;
 	const struct kp_tv *context; /* by the template's table of free names */
-	uint64_t steps;              /* left of a slice, after which the clock is looked at */
-	uint64_t later_steps;        /* left beyond it */
-	int64_t (*now_ns)(void), deadline_ns; /* NULL: no deadline */
+	uint64_t steps,
+		later_steps; /* left of a slice, after which the clock is looked at; and beyond */
+	int64_t (*now_ns)(void), deadline_ns, now_wall_ns; /* now_ns NULL: no deadline */
 	uint32_t depth, line, max_ms;
 	size_t max_output;
-	int64_t now_wall_ns;
+	struct kp_tpl_replay *replay; /* rounds.h; NULL: nothing is remembered of messages */
+	struct kp_tpl_note *note;     /* of the round that is being noted, or NULL */
+	uint64_t ask, n_asks;         /* the question being answered, or 0; how many there were */
 };
 
 /* Arguments of a call. */
@@ -72,9 +74,8 @@ int kp_tpl_invoke(struct kp_interp *I, const struct kp_tpl_def *d, const struct 
 /* Failing. All return -1. kp_tpl_fail: INVALID_ARGUMENT "render template: line L: ..." */
 int kp_tpl_fail(struct kp_interp *I, const char *fmt, ...) KP_PRINTF(2, 3);
 int kp_tpl_fail_undef(struct kp_interp *I, const struct kp_tv *undef); /* jinja2's UndefinedError */
-int kp_tpl_fail_memory(struct kp_interp *I);
-int kp_tpl_fail_depth(struct kp_interp *I);
-int kp_tpl_fail_steps(struct kp_interp *I);
+int kp_tpl_fail_memory(struct kp_interp *I), kp_tpl_fail_depth(struct kp_interp *I),
+	kp_tpl_fail_steps(struct kp_interp *I);
 /* The next slice of the budget, n steps at least. Fails when steps or time are used up. */
 int kp_tpl_more_steps(struct kp_interp *I, uint64_t n);
 /* Takes n steps from the budget. */
@@ -111,12 +112,11 @@ int kp_tpl_to_str(
 int kp_tpl_filter_tojson(
 	struct kp_interp *I, const struct kp_tv *x, const struct kp_tv *arg, struct kp_tv *ret);
 
-/* --- iteration (iter.c) */
+/* --- iteration (iter.c). Of what cannot be walked over: -1, "'X' object is not iterable". */
 struct kp_tpl_iter {
 	struct kp_tv src;
 	uint64_t pos;
 };
-/* -1: "'X' object is not iterable". */
 int kp_tpl_iter_init(struct kp_interp *I, const struct kp_tv *v, struct kp_tpl_iter *it);
 int kp_tpl_iter_next(
 	struct kp_interp *I, struct kp_tpl_iter *it, struct kp_tv *ret); /* 1, 0 the end, -1 */
@@ -139,6 +139,7 @@ struct kp_tpl_gen {
 	struct kp_tpl_iter it; /* over x, once started */
 	bool started, done, negate, by_attr;
 	int64_t i;
+	uint64_t born; /* I->ask then */
 	struct kp_tpl_dict *seen;
 	struct kp_tv *items;
 };

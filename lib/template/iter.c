@@ -1,7 +1,7 @@
 /* DESIGN: walking over values. An iterator is a copy of the value and a position, on the caller's stack; only generators have state of
    their own, in the arena, shared by all who hold them. Strings give code points, dicts their keys, ranges are never made into
    lists unless a template asks for one. Each step costs one from the budget. */
-#include "template/interp.h"
+#include "template/rounds.h"
 #include "template/ucd.h"
 
 bool kp_tv_iterable(const struct kp_tv *v)
@@ -67,6 +67,9 @@ static int next_of_gen(struct kp_interp *I, struct kp_tpl_gen *g, struct kp_tv *
 	}
 	if (I->depth >= KP_TPL_MAX_DEPTH) {
 		return kp_tpl_fail_depth(I);
+	}
+	if (KP_UNLIKELY(I->ask) && g->born != I->ask && kp_tpl_used_up(I)) {
+		return -1;
 	}
 	I->depth++;
 	int r = g->next(I, g, ret);
@@ -190,7 +193,7 @@ int kp_tpl_gen_new(struct kp_interp *I,
 	if (!g) {
 		return -1;
 	}
-	*g = (struct kp_tpl_gen){ .next = next, .type_name = "generator", .x = *x };
+	*g = (struct kp_tpl_gen){ .next = next, .type_name = "generator", .x = *x, .born = I->ask };
 	if (args) {
 		struct kp_tv *pos = kp_tpl_alloc(I, args->n_pos, sizeof(*pos));
 		struct kp_tpl_kw *kw = kp_tpl_alloc(I, args->n_kw, sizeof(*kw));

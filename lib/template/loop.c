@@ -3,6 +3,7 @@
    (KP_NF_EXTENDED): it looks one element ahead for `last` and `nextitem`, and reads to the end when a length is asked that the
    iterable does not know. A recursive loop is a function that returns its text. */
 #include "template/exec.h"
+#include "template/rounds.h"
 
 /* What the loop's filter yields: the target again, built from what was unpacked. */
 static int target_value(
@@ -228,7 +229,8 @@ static int run_loop(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 	struct kp_tpl_source source;
 	struct kp_tpl_loop *l = NULL;
 	struct kp_tv item;
-	bool ran = false;
+	struct kp_tpl_rounds rounds;
+	bool ran = false, noted = I->replay && kp_tpl_rounds_of(I, n, iterable, &rounds);
 	int r;
 	*ret = KP_EXEC_OK;
 	if (source_init(I, act, n, iterable, &source) ||
@@ -243,8 +245,13 @@ static int run_loop(struct kp_interp *I, struct kp_act *act, const struct kp_nod
 		if (kp_tpl_assign(I, act, n->a, &item)) {
 			return -1;
 		}
-		kp_tpl_enter(I, act, n->frame);
-		enum kp_exec e = kp_tpl_exec(I, act, n->c);
+		enum kp_exec e;
+		if (noted) {
+			e = kp_tpl_round(I, act, n, &rounds, &item);
+		} else {
+			kp_tpl_enter(I, act, n->frame);
+			e = kp_tpl_exec(I, act, n->c);
+		}
 		if (e == KP_EXEC_ERR) {
 			return -1;
 		}

@@ -107,6 +107,8 @@ struct kp_node *kp_parse_clone(struct kp_parser *p, const struct kp_node *target
 int kp_tpl_scope(struct kp_parser *p) KP_MUST_USE;
 /* What says that the rounds of a loop that are left would do nothing, or NULL (latch.c). */
 const struct kp_node *kp_tpl_latch(const struct kp_node *loop);
+/* Finds what rounds of loops ask, once every name is resolved (rounds_find.c). */
+int kp_tpl_find_rounds(struct kp_parser *p) KP_MUST_USE;
 /* Calls fn on each child in jinja2's field order; stops at the first non-zero result and returns it. */
 int kp_node_children(struct kp_node *n, int (*fn)(void *ctx, struct kp_node *child), void *ctx);
 

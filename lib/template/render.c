@@ -2,6 +2,7 @@
    render's variables are looked up once, by the template's table of free names. The depth limit keeps the C stack of the
    deepest render below 768 KiB (release flags). */
 #include "template/exec.h"
+#include "template/rounds.h"
 
 #include "base/clock.h"
 
@@ -148,6 +149,9 @@ int kp_template_render(const struct kp_template *t, const struct kp_template_opt
 	I.context = context;
 	if (kp_tpl_buf_new(&I, KP_MIN(KP_MIN(guess_output(opts), (size_t)MAX_FIRST), I.max_output),
 		    &I.out)) {
+		return -1;
+	}
+	if (opts->n_remembered && kp_tpl_replay_start(&I, opts)) {
 		return -1;
 	}
 	kp_tpl_enter(&I, &root, t->frame);

@@ -403,6 +403,12 @@ static int context_index(struct gen *g, uint32_t name, uint32_t *ret)
 	return 0;
 }
 
+/* A variable of the render that is read in one scope alone, and stored nowhere that it could be seen from. */
+static bool needs_no_slot(const struct gen *g, const struct bind *b)
+{
+	return b->action == KP_LOAD_CONTEXT && !b->stored && b->scope->parent && !g->in_block;
+}
+
 /* The scope's loads, in the order the names were met. */
 static struct kp_frame *frame_of(struct gen *g, struct scope *s)
 {
@@ -418,11 +424,16 @@ static struct kp_frame *frame_of(struct gen *g, struct scope *s)
 	for (struct bind *b = s->own; b; b = b->next_own) {
 		struct kp_load *l = &loads[--i];
 		l->action = b->action;
+		l->stored = b->stored;
 		l->slot = b->slot;
 		struct bind *from = b->action == KP_LOAD_ALIAS  ? b->from
 				    : g->in_block && !s->parent ? g->root_binds[b->name]
 								: NULL;
-		if (b->action == KP_LOAD_CONTEXT && context_index(g, b->name, &l->context)) {
+		if (b->action == KP_LOAD_ALIAS && needs_no_slot(g, from)) {
+			l->action = KP_LOAD_CONTEXT;
+			from = NULL;
+		}
+		if (l->action == KP_LOAD_CONTEXT && context_index(g, b->name, &l->context)) {
 			return NULL;
 		}
 		if (from && ref_to(g, s->fn, from, 1, KP_STR_NULL, &l->from)) {
@@ -473,10 +484,22 @@ static int gen_filter_or_test(struct gen *g, struct scope *s, struct kp_node *n)
 	return (n->a && gen_node(g, s, n->a)) || gen_call(g, s, n->call) ? -1 : 0;
 }
 
+static int gen_name(struct gen *g, struct scope *s, struct kp_node *n)
+{
+	const struct bind *b = g->binds[name_id(g, n->name)];
+	if (b && n->ctx == KP_CTX_LOAD && needs_no_slot(g, b)) {
+		n->op = KP_OP_CONTEXT;
+		n->ref.up = 0;
+		return context_index(g, b->name, &n->ref.slot);
+	}
+	return ref_to(g, s->fn, b, n->line, n->name, &n->ref);
+}
+
 /* The body of a loop in its scope, the else branch in its own. */
 static int gen_loop_scopes(struct gen *g, struct scope *s, struct kp_node *n, struct fn *fn)
 {
 	struct scope body = { .fn = fn, .parent = s }, other = { .fn = fn, .parent = s };
+	uint32_t first = fn->n_slots;
 	if (n->flags & KP_NF_EXTENDED) {
 		if (special_param(g, &body, "loop", &n->ref)) {
 			return -1;
@@ -487,6 +510,8 @@ static int gen_loop_scopes(struct gen *g, struct scope *s, struct kp_node *n, st
 		gen_node(g, &body, n->c)) {
 		return -1;
 	}
+	n->frame->first_slot = first;
+	n->frame->end_slot = fn->n_slots;
 	scope_leave(g, &body);
 	if (n->items[0]) {
 		if (analyze_in(g, &other, n->items[0]) || !(n->frame2 = frame_of(g, &other)) ||
@@ -649,6 +674,7 @@ static int gen_node(struct gen *g, struct scope *s, struct kp_node *n)
 	case KP_OP_CONTINUE:
 		return 0;
 	case KP_OP_NAME:
+		return gen_name(g, s, n);
 	case KP_OP_NSREF:
 		return ref_to(g, s->fn, g->binds[name_id(g, n->name)], n->line, n->name, &n->ref);
 	case KP_OP_FILTER:
@@ -743,5 +769,5 @@ int kp_tpl_scope(struct kp_parser *p)
 		return -1;
 	}
 	t->frame->n_slots = root.n_slots;
-	return 0;
+	return kp_tpl_find_rounds(p);
 }

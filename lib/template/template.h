@@ -13,6 +13,7 @@
 
 #include "core/text.h"
 #include "json/value.h"
+#include "template/replay.h"
 
 struct kp_template;
 
@@ -39,6 +40,10 @@ struct kp_template_opts {
 	uint32_t max_ms;         /* 0: 2,000 */
 	uint64_t max_steps;      /* 0: 50 million */
 	size_t max_output;       /* bytes, 0: 64 MiB */
+	/* What earlier renders noted of the elements of `messages` (replay.h): entry i belongs to element i; NULL: nothing is remembered of that one. */
+	struct kp_tpl_memory *const *remembered;
+	uint32_t n_remembered;
+	struct kp_tpl_rendered *rendered; /* NULL, or room for n_remembered answers */
 };
 /* raise_exception in the template: INVALID_ARGUMENT with the template's text as message. Other
    template failures: INVALID_ARGUMENT "render template: line L: ...". A budget (steps, depth,

@@ -1,0 +1,477 @@
+/* DESIGN: a round of a loop over messages is a program whose input is the message and the answers to its questions (rounds_find.c), and whose output is its text, what it stored into namespaces, and how it
+   ended. A round that runs beside a memory is noted: questions with their answers and stores, in the order in which they came, and where its text begins and ends. A later round with the same message
+   asks the same questions again, makes the same stores between them (they may be asked for later), and if all answers are the same, takes the text instead of running the body: it is the same program on the
+   same values. Kept rounds of one message and loop ask the same questions as far as they gave the same answers, so all of them are tried on one way down. If none fits, the stores are
+   taken back and the body runs.
+
+   An answer is compared as it could be told apart by the body: type, bytes, origins. Of another message (`messages[loop.index0 - 1]`) the memory's number is compared instead of the value. What can neither be
+   copied nor compared makes a round that is not kept: other lists and dicts, namespaces and `loop` as a whole, iterators; so do the clock, a namespace's new attribute, an error, and a question
+   that reads from an iterator made before it. An error while asking again says nothing but that the body has to run, and to fail by itself.
+
+   Budgets: a replayed round takes the steps from the budget that the body took, and where steps or room for text would not do, the body runs and fails where it always does. */
+#include "template/rounds.h"
+
+enum {
+	MAX_COMPARED = 64 << 10, /* bytes of an answer */
+	MAX_BAD =
+		4 /* rounds in a row that cannot be kept: then a loop is not noted any more in this render */
+};
+
+struct kp_tpl_note {
+	struct kp_tpl_step *steps;
+	uint32_t n, stored; /* stored: steps up to the last store */
+	bool bad;
+};
+struct undo {
+	struct kp_tpl_entry *entry;
+	struct kp_tv old;
+};
+struct kp_tpl_replay {
+	const struct kp_jv *messages;
+	struct kp_tpl_memory *const *remembered;
+	struct kp_tpl_rendered *rendered;
+	const struct kp_tpl_buf *text; /* the render's own output */
+	uint32_t n_remembered, message, bad;
+	struct kp_act functions[KP_TPL_MAX_FUNCTIONS]; /* without variables of their own */
+	/* of the round */
+	struct kp_tv item;
+	struct kp_tpl_step steps[KP_TPL_MAX_STEPS];
+	struct kp_tv answers[KP_TPL_MAX_STEPS];
+	struct undo undo[KP_TPL_MAX_STEPS];
+	uint32_t n_answers, n_undo;
+	struct kp_err err; /* of questions */
+};
+
+int kp_tpl_replay_start(struct kp_interp *I, const struct kp_template_opts *opts)
+{
+	const struct kp_jv *messages = NULL;
+	for (size_t i = 0; opts->n_remembered && i < opts->n_vars; i++) {
+		if (opts->vars[i].value && kp_str_eq(opts->vars[i].name, KP_S("messages"))) {
+			messages = opts->vars[i].value;
+		}
+	}
+	if (opts->rendered) {
+		memset(opts->rendered, 0, opts->n_remembered * sizeof(*opts->rendered));
+	}
+	if (!kp_jv_is(messages, KP_JSON_ARRAY) || !I->t->has_rounds) {
+		return 0;
+	}
+	struct kp_tpl_replay *rp = kp_arena_alloc(I->a, sizeof(*rp));
+	if (!rp) {
+		return kp_tpl_fail_memory(I);
+	}
+	rp->messages = messages;
+	rp->remembered = opts->remembered;
+	rp->rendered = opts->rendered;
+	rp->n_remembered = KP_MIN(opts->n_remembered, messages->n);
+	rp->text = I->out;
+	rp->bad = 0;
+	rp->functions[0] = *I->root;
+	for (int i = 1; i < KP_TPL_MAX_FUNCTIONS; i++) {
+		rp->functions[i] = (struct kp_act){ .parent = &rp->functions[i - 1] };
+	}
+	I->replay = rp;
+	return 0;
+}
+
+bool kp_tpl_rounds_of(struct kp_interp *I, const struct kp_node *loop, const struct kp_tv *iterable,
+	struct kp_tpl_rounds *ret)
+{
+	const struct kp_jv *all = I->replay->messages;
+	if (iterable->type != KP_TV_LIST || !(iterable->flags & KP_TVF_JV) || !iterable->n ||
+		(loop->flags & KP_NF_RECURSIVE) || !loop->loop_slots ||
+		iterable->jitems < all->items || iterable->jitems >= all->items + all->n) {
+		return false;
+	}
+	ret->next = (uint32_t)(iterable->jitems - all->items);
+	I->replay->bad = 0;
+	return ret->next < I->replay->n_remembered;
+}
+
+/* --- answers ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* The memory's number, where the value is a message near the one of the round, or at an end, that is remembered; else 0. */
+static uint64_t message_of(const struct kp_tpl_replay *rp, const struct kp_tv *v)
+{
+	uint32_t n = rp->messages->n, i = rp->message;
+	const uint32_t places[] = { i, i - 1, i + 1, 0, n - 1, i - 2, i + 2, n - 2, 1 };
+	for (size_t k = 0; k < KP_LEN(places); k++) {
+		uint32_t at = places[k];
+		if (at < rp->n_remembered && rp->messages->items[at].type == KP_JSON_OBJECT &&
+			rp->messages->items[at].members == v->jmembers) {
+			return rp->remembered[at] ? kp_tpl_memory_serial(rp->remembered[at]) : 0;
+		}
+	}
+	return 0;
+}
+
+static bool can_copy(const struct kp_tv *v)
+{
+	switch (v->type) {
+	case KP_TV_MISSING:
+	case KP_TV_UNDEF:
+	case KP_TV_NONE:
+	case KP_TV_BOOL:
+	case KP_TV_INT:
+	case KP_TV_FLOAT:
+		return true;
+	case KP_TV_BIG:
+	case KP_TV_STR:
+		return v->n <= MAX_COMPARED;
+	default:
+		return false;
+	}
+}
+
+/* Makes a step of an answer; false: it could not be compared. */
+static bool answer_step(const struct kp_interp *I, const struct kp_tv *v, struct kp_tpl_step *s)
+{
+	s->v = *v;
+	s->is_message = false;
+	switch (v->type) {
+	case KP_TV_FUNC:
+		return true;
+	case KP_TV_MACRO:
+		s->v.s = (const char *)v->macro->node; /* the macro itself is this render's */
+		return v->macro->parent == I->root;
+	case KP_TV_DICT:
+		s->is_message = (v->flags & KP_TVF_JV) && v->n;
+		s->v.i = s->is_message ? (int64_t)message_of(I->replay, v) : 0;
+		return s->v.i != 0;
+	default:
+		return can_copy(v);
+	}
+}
+
+static bool same_text(const struct kp_tv *a, const struct kp_tv *b)
+{
+	if (!kp_str_eq(kp_tv_bytes(a), kp_tv_bytes(b))) {
+		return false;
+	}
+	for (uint32_t r = 0, from = 0; (a->flags & KP_TVF_MIXED) && from < a->n; r++) {
+		const struct kp_run *x = &a->buf->runs[r], *y = &b->buf->runs[r];
+		if (x->origin != y->origin || KP_MIN(x->end, a->n) != KP_MIN(y->end, b->n)) {
+			return false;
+		}
+		from = x->end;
+	}
+	return true;
+}
+
+/* Would a body see a difference between what was answered then and what is now? */
+static bool same(const struct kp_interp *I, const struct kp_tpl_step *then, const struct kp_tv *now)
+{
+	const struct kp_tv *v = &then->v;
+	if (v->type != now->type || v->origin != now->origin || v->flags != now->flags ||
+		v->sub != now->sub || v->n != now->n) {
+		return false;
+	}
+	switch (v->type) {
+	case KP_TV_MISSING:
+	case KP_TV_NONE:
+		return true;
+	case KP_TV_BOOL:
+	case KP_TV_INT:
+	case KP_TV_FLOAT: /* bit by bit */
+		return v->i == now->i;
+	case KP_TV_UNDEF:
+	case KP_TV_BIG:
+		return kp_str_eq(kp_str_n(v->s, v->n), kp_str_n(now->s, now->n));
+	case KP_TV_STR:
+		return same_text(v, now);
+	case KP_TV_FUNC:
+		return v->def == now->def;
+	case KP_TV_MACRO:
+		return v->s == (const char *)now->macro->node && now->macro->parent == I->root;
+	case KP_TV_DICT:
+		return (uint64_t)v->i == message_of(I->replay, now);
+	default:
+		return false;
+	}
+}
+
+/* --- noting ------------------------------------------------------------------------------------------------------------------------------ */
+
+void kp_tpl_note_bad(struct kp_interp *I)
+{
+	if (I->note) {
+		I->note->bad = true;
+	}
+}
+
+bool kp_tpl_used_up(struct kp_interp *I)
+{
+	kp_tpl_note_bad(I);
+	return !I->note && kp_tpl_fail(I, "asked for what can be read once");
+}
+
+static void add_step(struct kp_interp *I, const struct kp_tpl_step *s)
+{
+	struct kp_tpl_note *note = I->note;
+	for (uint32_t i = note->stored; s->kind == KP_STEP_ASK && i < note->n; i++) {
+		if (note->steps[i].what == s->what) { /* nothing can have changed */
+			return;
+		}
+	}
+	if (note->n == KP_TPL_MAX_STEPS) {
+		note->bad = true;
+		return;
+	}
+	note->steps[note->n++] = *s;
+	if (s->kind == KP_STEP_STORE || s->kind == KP_STEP_STORE_ITEM) {
+		note->stored = note->n;
+	}
+}
+
+int kp_tpl_note_ask(
+	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
+{
+	struct kp_tpl_step s = { .kind = KP_STEP_ASK, .depth = n->n_ops, .what = n };
+	if (kp_tpl_answer(I, act, n, ret)) {
+		return -1;
+	}
+	if (answer_step(I, ret, &s)) {
+		add_step(I, &s);
+	} else {
+		I->note->bad = true;
+	}
+	return 0;
+}
+
+void kp_tpl_note_load(struct kp_interp *I, const struct kp_load *l, const struct kp_tv *v)
+{
+	struct kp_tpl_step s = { .kind = KP_STEP_LOAD, .depth = l->depth, .what = l };
+	if (answer_step(I, v, &s)) {
+		add_step(I, &s);
+	} else {
+		I->note->bad = true;
+	}
+}
+
+void kp_tpl_note_store(struct kp_interp *I, const struct kp_node *target, const struct kp_tv *ns,
+	const struct kp_tv *v)
+{
+	const struct kp_tv *item = &I->replay->item;
+	struct kp_tv before;
+	struct kp_tpl_step s = {
+		.kind = KP_STEP_STORE, .depth = target->n_ops, .what = target, .v = *v
+	};
+	if (v->type == KP_TV_DICT && (v->flags & KP_TVF_JV) && item->type == KP_TV_DICT && v->n &&
+		v->jmembers == item->jmembers) {
+		s.kind = KP_STEP_STORE_ITEM;
+		s.v = kp_tv_none();
+	} else if (!can_copy(v)) {
+		I->note->bad = true;
+		return;
+	}
+	if (kp_tv_dict_get_str(ns, target->attr, &before)) {
+		add_step(I, &s);
+	} else {
+		I->note->bad = true;
+	}
+}
+
+/* --- asking again ------------------------------------------------------------------------------------------------------------------------ */
+
+static struct kp_tpl_entry *entry_of(const struct kp_tv *ns, kp_str name)
+{
+	for (uint32_t i = 0; i < ns->dict->n; i++) {
+		struct kp_tpl_entry *e = &ns->dict->entries[i];
+		if (e->key.type == KP_TV_STR && kp_str_eq(kp_tv_bytes(&e->key), name)) {
+			return e;
+		}
+	}
+	return NULL;
+}
+
+/* Takes a step that nobody took yet; false: there is no going on. */
+static bool take_step(struct kp_interp *I, const struct kp_tpl_step *s)
+{
+	struct kp_tpl_replay *rp = I->replay;
+	struct kp_act *act = &rp->functions[s->depth];
+	struct kp_tv *answer = &rp->answers[rp->n_answers];
+	if (s->kind == KP_STEP_ASK) {
+		if (kp_tpl_answer(I, act, s->what, answer)) {
+			return false;
+		}
+	} else if (s->kind == KP_STEP_LOAD) {
+		const struct kp_load *l = s->what;
+		*answer = l->has_from ? *kp_tpl_slot(act, l->from) : I->context[l->context];
+	} else {
+		const struct kp_node *target = s->what;
+		const struct kp_tv *ns = kp_tpl_slot(act, target->ref);
+		struct kp_tpl_entry *e = ns->type == KP_TV_NS ? entry_of(ns, target->attr) : NULL;
+		if (!e) {
+			return false;
+		}
+		rp->undo[rp->n_undo++] = (struct undo){ e, e->value };
+		e->value = s->kind == KP_STEP_STORE ? s->v : rp->item;
+	}
+	rp->n_answers++;
+	return true;
+}
+
+/* Does the kept round fit? 1, 0, -1: neither does any other. */
+static int fits(struct kp_interp *I, const struct kp_tpl_kept *k)
+{
+	struct kp_tpl_replay *rp = I->replay;
+	for (uint32_t i = 0; i < k->n_steps; i++) {
+		const struct kp_tpl_step *s = &k->steps[i];
+		if (i == rp->n_answers && !take_step(I, s)) {
+			return -1;
+		}
+		if ((s->kind == KP_STEP_ASK || s->kind == KP_STEP_LOAD) &&
+			!same(I, s, &rp->answers[i])) {
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static const struct kp_tpl_kept *recall(
+	struct kp_interp *I, const struct kp_node *loop, const struct kp_tpl_memory *m)
+{
+	struct kp_tpl_replay *rp = I->replay;
+	struct kp_err *err = I->err;
+	uint64_t steps = I->steps, later_steps = I->later_steps;
+	int r = 0;
+	rp->n_answers = rp->n_undo = 0;
+	I->err = &rp->err;
+	const struct kp_tpl_kept *k = kp_tpl_memory_kept(m);
+	for (; k; k = k->older) {
+		if (k->template_serial != I->t->serial || k->loop != loop->loop_slots ||
+			k->origin != rp->item.origin || k->cost > steps + later_steps ||
+			k->text.n > I->max_output - KP_MIN((size_t)I->out->n, I->max_output)) {
+			continue;
+		}
+		r = fits(I, k);
+		if (r) {
+			break;
+		}
+	}
+	I->err = err;
+	I->steps = steps;
+	I->later_steps = later_steps;
+	I->ask = 0;
+	if (r > 0) {
+		return k;
+	}
+	while (rp->n_undo) {
+		struct undo *u = &rp->undo[--rp->n_undo];
+		u->entry->value = u->old;
+	}
+	return NULL;
+}
+
+/* --- rounds ------------------------------------------------------------------------------------------------------------------------------ */
+
+static int append(struct kp_interp *I, const struct kp_tpl_kept *k)
+{
+	struct kp_tpl_buf *b = I->out;
+	uint32_t start = b->n, i = 0;
+	if (!k->text.n) {
+		return 0;
+	}
+	if (b->cap - b->n < k->text.n && kp_tpl_buf_grow(I, b, k->text.n)) {
+		return -1;
+	}
+	memcpy(b->p + start, k->text.p, k->text.n);
+	b->n += (uint32_t)k->text.n;
+	if (b->n_runs && b->runs[b->n_runs - 1].origin == k->runs[0].origin) {
+		b->runs[b->n_runs - 1].end = start + k->runs[0].end;
+		i++;
+	}
+	for (; i < k->n_runs; i++) {
+		if (kp_tpl_buf_run(I, b, start + k->runs[i].end, (uint8_t)k->runs[i].origin)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static enum kp_exec run_body(struct kp_interp *I, struct kp_act *act, const struct kp_node *loop)
+{
+	kp_tpl_enter(I, act, loop->frame);
+	return kp_tpl_exec(I, act, loop->c);
+}
+
+/* The runs of what was printed since `start`, as those of a text of its own. */
+static const struct kp_run *runs_since(struct kp_interp *I, uint32_t start, uint32_t *ret_n)
+{
+	const struct kp_tpl_buf *b = I->out;
+	uint32_t first = b->n_runs;
+	while (b->n > start && first && b->runs[first - 1].end > start) {
+		first--;
+	}
+	*ret_n = b->n_runs - first;
+	struct kp_run *runs = kp_arena_alloc(I->a, (*ret_n + 1) * sizeof(*runs));
+	for (uint32_t i = 0; runs && i < *ret_n; i++) {
+		runs[i] = (struct kp_run){ b->runs[first + i].end - start,
+			b->runs[first + i].origin };
+	}
+	return runs;
+}
+
+/* Runs the body, and keeps what it came to. */
+static enum kp_exec run_noted(struct kp_interp *I, struct kp_act *act, const struct kp_node *loop,
+	struct kp_tpl_memory *m, const struct kp_tpl_kept **ret)
+{
+	struct kp_tpl_replay *rp = I->replay;
+	struct kp_tpl_note note = { .steps = rp->steps };
+	struct kp_tpl_kept k = { .template_serial = I->t->serial,
+		.loop = loop->loop_slots,
+		.origin = rp->item.origin,
+		.cost = I->steps + I->later_steps };
+	uint32_t start = I->out->n;
+	I->note = &note;
+	enum kp_exec e = run_body(I, act, loop);
+	I->note = NULL;
+	if (e == KP_EXEC_ERR || note.bad) {
+		rp->bad++;
+		return e;
+	}
+	rp->bad = 0;
+	k.cost -= I->steps + I->later_steps;
+	k.line = I->line;
+	k.outcome = (uint8_t)e;
+	k.n_steps = note.n;
+	k.text = kp_str_n(I->out->p + start, I->out->n - start);
+	k.runs = runs_since(I, start, &k.n_runs);
+	*ret = k.runs ? kp_tpl_memory_keep(m, &k, note.steps) : NULL;
+	return e;
+}
+
+static enum kp_exec replay_round(struct kp_interp *I, const struct kp_tpl_kept *k)
+{
+	I->line = k->line;
+	return kp_tpl_charge(I, k->cost) || append(I, k) ? KP_EXEC_ERR : (enum kp_exec)k->outcome;
+}
+
+enum kp_exec kp_tpl_round(struct kp_interp *I, struct kp_act *act, const struct kp_node *loop,
+	struct kp_tpl_rounds *r, const struct kp_tv *item)
+{
+	struct kp_tpl_replay *rp = I->replay;
+	uint32_t i = rp->message = r->next++, start = I->out->n;
+	struct kp_tpl_memory *m = i < rp->n_remembered ? rp->remembered[i] : NULL;
+	enum kp_exec e;
+	if (!m) {
+		return run_body(I, act, loop);
+	}
+	rp->item = *item;
+	const struct kp_tpl_kept *k = recall(I, loop, m);
+	bool replayed = k != NULL;
+	if (k) {
+		e = replay_round(I, k);
+	} else if (rp->bad < MAX_BAD && kp_tpl_memory_has_room(m)) {
+		e = run_noted(I, act, loop, m, &k);
+	} else {
+		e = run_body(I, act, loop);
+	}
+	if (rp->rendered && I->out == rp->text && I->out->n > start) {
+		rp->rendered[i] = (struct kp_tpl_rendered){ .kept = k ? k->nth : 0,
+			.replayed = replayed,
+			.start = start,
+			.end = I->out->n };
+	}
+	return e;
+}
