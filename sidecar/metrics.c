@@ -203,11 +203,11 @@ static void refresh_prompts(struct kp_gateway *g)
 	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_prompt_cache_max_bytes",
 			     "What it may have (--prompt-cache-bytes).", NULL, 0),
 		(int64_t)s.max_bytes);
-	kp_gauge_set(kp_metrics_gauge(
-			     g->metrics, "kelpie_prompt_cache_entries", "Prompts in it.", NULL, 0),
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_prompt_cache_entries",
+			     "Prompts and lists of messages in it.", NULL, 0),
 		(int64_t)s.entries);
-	set_counter(g, "kelpie_prompt_cache_evictions_total", "Prompts that it let go for others.",
-		NULL, s.evictions);
+	set_counter(g, "kelpie_prompt_cache_evictions_total",
+		"Of those, how many it let go for others.", NULL, s.evictions);
 }
 
 static void refresh(void *arg)

@@ -5,10 +5,15 @@
    new: the same conversation behind another system message each time, encoded without the cache and with it.
    replays: conversations, turn by turn in turn; tokens that came out of the cache, the same of those that the turn before begins with, and microseconds of
    all turns with the cache and without.
+   stages: the same, each turn from its messages' text on: microseconds of reading, rendering, keeping the messages and encoding in the last turn, and how they grow with 1,000 tokens of the
+   prompt, with what is known of messages and without; bytes of the cache then.
    One line per figure, "name value"; bench/prompt/run puts other programs beside it. */
 #include "base/clock.h"
 #include "base/fs.h"
+#include "json/skim.h"
 #include "prompt/cache.h"
+#include "prompt/known.h"
+#include "prompt/messages.h"
 #include "prompt/text_stack.h"
 
 #include <stdio.h>
@@ -204,6 +209,106 @@ static void replays(const struct kp_jv *root)
 	kp_prompt_cache_destroy(c);
 }
 
+/* A turn's body, as a client writes it. */
+static kp_str body_of(const struct kp_jv *messages, size_t n, struct kp_buf *out)
+{
+	struct kp_jv some = *messages;
+	some.n = (uint32_t)n;
+	kp_buf_reset(out);
+	kp_jv_write(&some, out);
+	return kp_buf_str(out);
+}
+
+enum { READ, RENDER, KEEP, ENCODE, STAGES };
+
+/* One turn, from its messages' text on; adds to us. */
+static void turn_stages(struct kp_prompt_cache *c, bool knows, kp_str text, double *us)
+{
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_text prompt;
+	struct kp_json j;
+	double t[STAGES + 1];
+	kp_arena_reset(arena);
+	struct kp_turn turn = {
+		.arena = arena, .kind = KP_TURN_CHAT, .model = KP_S("m"), .cache = c
+	};
+	turn.chat.add_generation_prompt = true;
+	t[READ] = now_us();
+	kp_json_init(&j, text, arena);
+	if (knows ? kp_json_skim(j.p, j.end) != j.end || kp_known_read(text, &turn)
+		  : kp_messages_read(&j, &turn, &err)) {
+		die(&err);
+	}
+	t[RENDER] = now_us();
+	if (kp_text_stack_render(stack, &turn, 0, &prompt, &err)) {
+		die(&err);
+	}
+	t[KEEP] = now_us();
+	kp_known_keep(&turn);
+	t[ENCODE] = now_us();
+	(void)encode(c, &prompt);
+	t[STAGES] = now_us();
+	for (size_t i = 0; i < STAGES; i++) {
+		us[i] += t[i + 1] - t[i];
+	}
+}
+
+/* How y grows with x. */
+static double slope(const double *x, const double *y, size_t n)
+{
+	double sx = 0, sy = 0, sxx = 0, sxy = 0;
+	for (size_t i = 0; i < n; i++) {
+		sx += x[i];
+		sy += y[i];
+		sxx += x[i] * x[i];
+		sxy += x[i] * y[i];
+	}
+	return (sxy * (double)n - sx * sy) / (sxx * (double)n - sx * sx);
+}
+
+enum { MAX_TURNS = 256 };
+
+static void show_stages(const char *way, double (*us)[STAGES], const double *tokens, size_t n)
+{
+	static const char *const names[] = { "read", "render", "keep", "encode" };
+	double y[MAX_TURNS];
+	for (size_t k = 0; k < STAGES; k++) {
+		for (size_t i = 0; i < n; i++) {
+			y[i] = us[i][k];
+		}
+		printf("stages-%s-%s %.2f\nstages-%s-%s-slope %.2f\n", way, names[k], y[n - 1], way,
+			names[k], 1000 * slope(tokens, y, n));
+	}
+}
+
+static void stages(const struct kp_jv *root)
+{
+	static double us[2][MAX_TURNS][STAGES], tokens[MAX_TURNS];
+	const struct kp_jv *all = kp_jv_get(root, KP_S("replays"));
+	size_t turns = KP_MIN(all->items[0].n / 2, (uint32_t)MAX_TURNS);
+	KP_AUTO(buf) struct kp_buf body;
+	kp_buf_init(&body, 1U << 30);
+	for (size_t k = 0; k < 2; k++) {
+		struct kp_prompt_cache *c = kp_prompt_cache_create(CACHE_BYTES);
+		struct kp_prompt_cache_stats stats;
+		for (size_t turn = 0; turn < turns; turn++) {
+			tokens[turn] = 0;
+			for (size_t i = 0; i < all->n; i++) {
+				kp_str text = body_of(&all->items[i], 2 * turn + 2, &body);
+				turn_stages(c, k == 1, text, us[k][turn]);
+				tokens[turn] += (double)ids.n / all->n;
+			}
+			for (size_t i = 0; i < STAGES; i++) {
+				us[k][turn][i] /= all->n;
+			}
+		}
+		show_stages(k ? "known" : "plain", us[k], tokens, turns);
+		kp_prompt_cache_stats(c, &stats);
+		printf("stages-%s-bytes %zu\n", k ? "known" : "plain", stats.bytes);
+		kp_prompt_cache_destroy(c);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct kp_err err = KP_ERR_INIT;
@@ -226,5 +331,6 @@ int main(int argc, char **argv)
 	next_message(&root);
 	new_prompts(&root);
 	replays(&root);
+	stages(&root);
 	return 0;
 }

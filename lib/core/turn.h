@@ -11,6 +11,8 @@
 #include "json/value.h"
 
 struct kp_arena;
+struct kp_known;
+struct kp_prompt_cache;
 struct kp_responses;
 
 enum kp_turn_kind { KP_TURN_NONE = 0, KP_TURN_CHAT, KP_TURN_COMPLETION };
@@ -67,6 +69,8 @@ struct kp_chat {
 	const struct kp_media_part *media; /* images of `messages`, in their order; there their
 					      parts are {"type": "image"} */
 	size_t n_media;
+	struct kp_known
+		*known; /* how `messages` were recognised (prompt/known.h); NULL: not looked up */
 };
 
 struct kp_turn {
@@ -80,6 +84,7 @@ struct kp_turn {
 	int64_t created_s; /* wall clock, Unix seconds */
 	int64_t start_ns, deadline_ns; /* monotonic */
 
+	struct kp_prompt_cache *cache;   /* where messages are looked up and kept; NULL: nowhere */
 	struct kp_chat chat;             /* CHAT */
 	const struct kp_prompt *prompts; /* COMPLETION */
 	size_t n_prompts;

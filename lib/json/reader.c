@@ -102,6 +102,18 @@ int kp_json_fail(struct kp_json *j, struct kp_err *err, const char *fmt, ...)
 	return -1;
 }
 
+void kp_json_reopen_array(struct kp_json *j, const char *at, uint32_t depth, bool is_first)
+{
+	KP_BUG_ON(depth == 0 || depth > KP_JSON_MAX_DEPTH);
+	for (uint32_t i = 0; i < depth; i++) {
+		j->first[i] = is_first && i == depth - 1;
+		j->is_object[i] = i < depth - 1;
+		j->path[i] = (struct kp_json_path){ .key = KP_STR_NULL, .index = 0 };
+	}
+	j->depth = depth;
+	j->p = at;
+}
+
 static void skip_space(struct kp_json *j)
 {
 	while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\t' || *j->p == '\r')) {

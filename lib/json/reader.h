@@ -55,6 +55,10 @@ int kp_json_member(struct kp_json *j, kp_str *ret_key, struct kp_err *err) KP_MU
 int kp_json_array(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 int kp_json_element(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 
+/* Puts the cursor into an array that stands `depth` - 1 objects deep, at a place of the text behind its bracket (is_first) or behind one of its elements: for who knows
+   what stands before. Places in errors know nothing of it. */
+void kp_json_reopen_array(struct kp_json *j, const char *at, uint32_t depth, bool is_first);
+
 /* Scalars. A wrong type is INVALID_ARGUMENT with param = the place ("expected a string, got a
    number"). kp_json_string: a lone surrogate escape or invalid UTF-8 is an error with the offset;
    `\u0000` is accepted (the slice holds the NUL). */

@@ -157,6 +157,42 @@ int kp_jv_read(struct kp_json *j, uint32_t max_nodes, struct kp_jv *ret, struct 
 	return r;
 }
 
+static int build_elements(struct builder *b, struct kp_err *err)
+{
+	int r;
+	while ((r = kp_json_element(b->j, err)) > 0) {
+		struct kp_jmember m;
+		(void)kp_json_peek(b->j); /* skips white space */
+		const char *from = b->j->p;
+		if (build(b, &m.value, err)) {
+			return -1;
+		}
+		m.key = kp_str_n(from, (size_t)(b->j->p - from));
+		kp_vec_push(&b->stack, m);
+	}
+	return r;
+}
+
+int kp_jv_read_elements(struct kp_json *j, uint32_t max_nodes, const struct kp_jmember **ret,
+	uint32_t *ret_n, struct kp_err *err)
+{
+	struct builder b = { .j = j, .max_nodes = max_nodes };
+	struct kp_jmember *m = NULL;
+	int r = build_elements(&b, err);
+	if (r == 0 && !(m = kp_arena_calloc(j->arena, b.stack.n, sizeof(*m)))) {
+		r = kp_arena_full(err, "JSON array");
+	}
+	if (r == 0) {
+		if (b.stack.n) {
+			memcpy(m, b.stack.p, b.stack.n * sizeof(*m));
+		}
+		*ret = m;
+		*ret_n = (uint32_t)b.stack.n;
+	}
+	kp_vec_fini(&b.stack);
+	return r;
+}
+
 int kp_jv_read_as(struct kp_json *j, enum kp_json_type type, uint32_t max_nodes, struct kp_jv *ret,
 	struct kp_err *err)
 {
@@ -219,6 +255,81 @@ bool kp_jv_eq(const struct kp_jv *a, const struct kp_jv *b)
 		}
 	}
 	return true;
+}
+
+static size_t up8(size_t n)
+{
+	return (n + 7) & ~(size_t)7;
+}
+
+static bool lies_in(kp_str s, kp_str text)
+{
+	return s.n && (uintptr_t)s.p >= (uintptr_t)text.p &&
+	       (uintptr_t)s.p - (uintptr_t)text.p < text.n;
+}
+
+static size_t text_size(kp_str s, kp_str was)
+{
+	return lies_in(s, was) ? 0 : up8(s.n);
+}
+
+size_t kp_jv_pack_size(const struct kp_jv *v, uint32_t n, kp_str was)
+{
+	size_t size = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (v[i].type == KP_JSON_STRING || v[i].type == KP_JSON_NUMBER) {
+			size += text_size(v[i].s, was);
+		} else if (v[i].type == KP_JSON_ARRAY) {
+			size += up8(v[i].n * sizeof(struct kp_jv)) +
+				kp_jv_pack_size(v[i].items, v[i].n, was);
+		} else if (v[i].type == KP_JSON_OBJECT) {
+			size += up8(v[i].n * sizeof(struct kp_jmember));
+			for (uint32_t k = 0; k < v[i].n; k++) {
+				const struct kp_jmember *m = &v[i].members[k];
+				size += text_size(m->key, was) + kp_jv_pack_size(&m->value, 1, was);
+			}
+		}
+	}
+	return size;
+}
+
+static char *pack_text(kp_str s, kp_str was, const char *is, kp_str *ret, char *block)
+{
+	if (lies_in(s, was)) {
+		*ret = kp_str_n(is + (s.p - was.p), s.n);
+		return block;
+	}
+	if (s.n) {
+		memcpy(block, s.p, s.n);
+	}
+	*ret = kp_str_n(block, s.n);
+	return block + up8(s.n);
+}
+
+char *kp_jv_pack(const struct kp_jv *v, uint32_t n, kp_str was, const char *is, struct kp_jv *items,
+	char *block)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		items[i] = v[i];
+		if (v[i].type == KP_JSON_STRING || v[i].type == KP_JSON_NUMBER) {
+			block = pack_text(v[i].s, was, is, &items[i].s, block);
+		} else if (v[i].type == KP_JSON_ARRAY) {
+			struct kp_jv *below = (void *)block;
+			items[i].items = below;
+			block = kp_jv_pack(v[i].items, v[i].n, was, is, below,
+				block + up8(v[i].n * sizeof(*below)));
+		} else if (v[i].type == KP_JSON_OBJECT) {
+			struct kp_jmember *m = (void *)block;
+			items[i].members = m;
+			block += up8(v[i].n * sizeof(*m));
+			for (uint32_t k = 0; k < v[i].n; k++) {
+				block = pack_text(v[i].members[k].key, was, is, &m[k].key, block);
+				block = kp_jv_pack(
+					&v[i].members[k].value, 1, was, is, &m[k].value, block);
+			}
+		}
+	}
+	return block;
 }
 
 void kp_jv_write(const struct kp_jv *v, struct kp_buf *out)

@@ -34,6 +34,9 @@ int kp_jv_read(
 /* The same of one type, ARRAY or OBJECT; another one is an error that names both. */
 int kp_jv_read_as(struct kp_json *j, enum kp_json_type type, uint32_t max_nodes, struct kp_jv *ret,
 	struct kp_err *err) KP_MUST_USE;
+/* What is left of the array that the cursor is in, to its end; each element with its text as it stands there as key. max_nodes as above. */
+int kp_jv_read_elements(struct kp_json *j, uint32_t max_nodes, const struct kp_jmember **ret,
+	uint32_t *ret_n, struct kp_err *err) KP_MUST_USE;
 /* One value that is the whole text. */
 int kp_jv_parse(kp_str text, struct kp_arena *a, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
 /* Member by key, NULL when absent or v is no object (or NULL). */
@@ -45,6 +48,11 @@ static inline bool kp_jv_is(const struct kp_jv *v, enum kp_json_type t)
 /* The string of a STRING member, or KP_STR_NULL. */
 kp_str kp_jv_str(const struct kp_jv *object, kp_str key);
 bool kp_jv_eq(const struct kp_jv *a, const struct kp_jv *b);
+/* A copy of what n values refer to, in one block: strings within `was` become those at the same places of `is`, which holds the same bytes; all else lies in the block. Size: bytes
+   that it needs, a multiple of 8. Copy: items and block may be uninitialised; returns the end of what was written. Recursion: as deep as the values. */
+size_t kp_jv_pack_size(const struct kp_jv *v, uint32_t n, kp_str was);
+char *kp_jv_pack(const struct kp_jv *v, uint32_t n, kp_str was, const char *is, struct kp_jv *items,
+	char *block);
 /* Compact JSON text (numbers as written). */
 void kp_jv_write(const struct kp_jv *v, struct kp_buf *out);
 

@@ -4,22 +4,14 @@
 #include "prompt/cache.h"
 
 #include "base/mem.h"
-#include "prompt/cache_hash.h"
-#include "prompt/cache_table.h"
+#include "prompt/cache_internal.h"
 #include "wire/list.h"
 
 enum {
 	MIN_TEXT = 48,      /* bytes: less is encoded as fast as it is looked up */
-	SCOPE_MAX = 2048,   /* bytes of a scope; model and salt are limited where they are read */
 	HASHES = 512,       /* on the stack: texts of up to 64 KiB */
 	CUT_BYTES = 32,     /* bytes of new text for which there is room for one cut */
 	CUTS_MAX = 1 << 16, /* kept of one node */
-	KEPT_SHARE = 4,     /* one node has at most this part of all bytes */
-};
-
-struct kp_prompt_cache {
-	struct kp_prompt_hash_key key;
-	struct kp_prompt_table *table;
 };
 
 struct kp_prompt_cache *kp_prompt_cache_create(size_t max_bytes)
@@ -50,33 +42,28 @@ static void put_part(struct kp_buf *b, kp_str s)
 	kp_buf_add(b, s);
 }
 
+bool kp_prompt_put_scope(
+	struct kp_buf *b, const uint64_t numbers[4], kp_str model, kp_str tenant, kp_str salt)
+{
+	kp_buf_add(b, kp_str_n(numbers, 4 * sizeof(*numbers)));
+	put_part(b, model);
+	put_part(b, tenant);
+	put_part(b, salt);
+	return kp_buf_ok(b);
+}
+
 /* Everything beside the text that ids depend on, and whose they are; different ones are different bytes. */
 static bool put_scope(struct kp_buf *b, const struct kp_prompt_scope *scope,
 	const struct kp_tokenizer *t, const struct kp_encode_opts *opts)
 {
-	uint64_t numbers[] = { scope->fingerprint, kp_tokenizer_info(t)->fingerprint,
+	const uint64_t numbers[] = { scope->fingerprint, kp_tokenizer_info(t)->fingerprint,
 		kp_token_policy_digest(opts->policy), opts->add_special };
-	kp_buf_add(b, kp_str_n(numbers, sizeof(numbers)));
-	put_part(b, scope->model);
-	put_part(b, scope->tenant);
-	put_part(b, scope->salt);
-	return kp_buf_ok(b);
+	return kp_prompt_put_scope(b, numbers, scope->model, scope->tenant, scope->salt);
 }
 
-/* One prompt on its way. */
-struct ask {
-	struct kp_prompt_cache *c;
-	kp_str scope;
-	const struct kp_text *text;
-	uint64_t *hashes;
-	size_t n_hashes;
-	struct kp_prompt_place at;
-	struct kp_prompt_node *held; /* keeps `at` alive */
-	struct kp_buf *packed;
-};
-
-static void look_up(struct ask *q)
+void kp_prompt_look_up(struct kp_prompt_ask *q)
 {
+	q->n_hashes = kp_prompt_hash(&q->c->key, q->scope, q->text, q->hashes);
 	struct kp_prompt_node *found[KP_PROMPT_FOUND];
 	size_t n = kp_prompt_table_find(q->c->table, q->hashes, q->n_hashes, found);
 	for (size_t i = 0; i < n; i++) {
@@ -94,8 +81,9 @@ static void look_up(struct ask *q)
 }
 
 /* Encodes what follows q->at and keeps the prompt. */
-static int encode_rest(struct ask *q, const struct kp_tokenizer *t, struct kp_token_scratch *s,
-	const struct kp_encode_opts *given, struct kp_ids *ids, struct kp_err *err)
+static int encode_rest(struct kp_prompt_ask *q, const struct kp_tokenizer *t,
+	struct kp_token_scratch *s, const struct kp_encode_opts *given, struct kp_ids *ids,
+	struct kp_err *err)
 {
 	struct kp_encode_opts opts = *given;
 	/* A line of nodes that is long enough is made one, which needs all cuts. */
@@ -123,7 +111,7 @@ static int encode_rest(struct ask *q, const struct kp_tokenizer *t, struct kp_to
 	size_t first = q->at.cut.text / KP_PROMPT_BLOCK;
 	struct kp_prompt_node *n = kp_prompt_node_create(&q->at, q->scope, q->text, ids,
 		kp_buf_str(q->packed), &cuts, q->hashes + first, q->n_hashes - first,
-		kp_prompt_table_max(q->c->table) / KEPT_SHARE);
+		kp_prompt_table_max(q->c->table) / KP_PROMPT_KEPT_SHARE);
 	if (n) {
 		kp_prompt_table_add(q->c->table, q->hashes, q->n_hashes, n);
 	}
@@ -131,13 +119,12 @@ static int encode_rest(struct ask *q, const struct kp_tokenizer *t, struct kp_to
 	return 0;
 }
 
-static int encode_kept(struct ask *q, const struct kp_tokenizer *t, struct kp_token_scratch *s,
-	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_prompt_use *ret,
-	struct kp_err *err)
+static int encode_kept(struct kp_prompt_ask *q, const struct kp_tokenizer *t,
+	struct kp_token_scratch *s, const struct kp_encode_opts *opts, struct kp_ids *ids,
+	struct kp_prompt_use *ret, struct kp_err *err)
 {
 	int r = 0;
-	q->n_hashes = kp_prompt_hash(&q->c->key, q->scope, q->text, q->hashes);
-	look_up(q);
+	kp_prompt_look_up(q);
 	size_t known = q->at.cut.ids;
 	if (known > ids->max) { /* too many anyway: the encoder says how many it may */
 		r = kp_tokenizer_encode(t, s, q->text, opts, ids, err);
@@ -165,11 +152,11 @@ int kp_prompt_cache_encode(struct kp_prompt_cache *c, const struct kp_prompt_sco
 	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_buf *packed,
 	struct kp_prompt_use *ret, struct kp_err *err)
 {
-	struct ask q = { .c = c, .text = text, .packed = packed };
+	struct kp_prompt_ask q = { .c = c, .text = text, .packed = packed };
 	uint64_t few[HASHES];
 	struct kp_prompt_use use = { 0 };
 	KP_AUTO(buf) struct kp_buf scope_bytes;
-	kp_buf_init(&scope_bytes, SCOPE_MAX);
+	kp_buf_init(&scope_bytes, KP_PROMPT_SCOPE_MAX);
 	size_t room = text->s.n / KP_PROMPT_BLOCK + 1;
 	int r;
 	KP_BUG_ON(ids->n || opts->cuts || opts->from.text || opts->file_limits);

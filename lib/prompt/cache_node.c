@@ -73,7 +73,8 @@ struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, k
 	size_t first = run_at(text.runs, text.n_runs, from.text),
 	       bytes = sizeof(struct kp_prompt_node);
 	size_t n_runs = text.n_runs - first, n_text = text.s.n - from.text,
-	       n_ids = ids->n - from.ids, before = at->node ? packed_to(at->node, from.ids) : 0;
+	       n_ids = ids->p ? ids->n - from.ids : 0,
+	       before = at->node && ids->p ? packed_to(at->node, from.ids) : 0;
 	/* No overflow: all of it is in memory already. */
 	size_t slots_at = part(&bytes, n_hashes * sizeof(struct kp_prompt_slot)),
 	       ids_at = part(&bytes, n_ids * sizeof(kp_id)),
@@ -103,7 +104,7 @@ struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, k
 		.slots = (void *)(p + slots_at),
 		.n_slots = n_hashes };
 	kp_ref_init(&n->ref);
-	put(p + ids_at, ids->p + from.ids, n_ids * sizeof(kp_id));
+	put(p + ids_at, n_ids ? ids->p + from.ids : NULL, n_ids * sizeof(kp_id));
 	put(p + cuts_at, cuts->p, cuts->n * sizeof(struct kp_cut));
 	put(p + runs_at, text.runs + first, n_runs * sizeof(struct kp_run));
 	put(p + text_at, text.s.p + from.text, n_text);
@@ -124,6 +125,9 @@ void kp_prompt_node_unref(struct kp_prompt_node *n)
 {
 	while (n && kp_ref_put(&n->ref)) {
 		struct kp_prompt_node *parent = n->parent;
+		if (n->more) {
+			n->more_free(n->more);
+		}
 		kp_mem_free(n);
 		n = parent;
 	}

@@ -40,6 +40,8 @@ struct kp_prompt_node {
 	size_t from_packed;            /* bytes of such before them */
 	const struct kp_cut *cuts;     /* behind `from`, ascending */
 	size_t n_runs, n_cuts;
+	void *more; /* what else is known of the text, set before others see the node; freed by: */
+	void (*more_free)(void *more);
 	/* --- the table's */
 	struct kp_list lru; /* while none hangs on it */
 	unsigned shard;
@@ -57,7 +59,8 @@ struct kp_prompt_place {
 	bool is_exact; /* the whole prompt: cut is its end */
 };
 
-/* Builds a node for a prompt: a child at `at`, or a root when at->node is NULL. packed: all of its ids. cuts: all behind at->cut. NULL when memory is gone or
+/* Builds a node for a prompt: a child at `at`, or a root when at->node is NULL. packed: all of its ids. cuts: all behind at->cut. A text without ids (ids->p NULL) has a number of
+   something else in their place, which its cuts count. NULL when memory is gone or
    the node would have more than max_bytes. */
 struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, kp_str scope,
 	const struct kp_text *text, const struct kp_ids *ids, kp_str packed,

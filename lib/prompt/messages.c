@@ -12,6 +12,7 @@ struct reader {
 	struct kp_err *err;
 	uint32_t i;           /* of the message */
 	kp_str function_call; /* the id we gave to the last `function_call` */
+	uint32_t n_apart;     /* how many of the first ones need nothing but their own text */
 	struct kp_media_part *media;
 	size_t n_media;
 };
@@ -111,6 +112,7 @@ static int part_image(struct reader *r, const struct kp_jv *part, uint32_t k)
 		return bad(r, NULL, "expected `auto`, `low`, `high` or `original`",
 			".content[%u].image_url.detail", k);
 	}
+	r->n_apart = KP_MIN(r->n_apart, r->i);
 	if (r->n_media == KP_MEDIA_MAX) {
 		return bad(r, NULL, "too many images", ".content[%u]", k);
 	}
@@ -269,6 +271,7 @@ static int check_function_call(struct reader *r, struct kp_jv *m)
 	if (!kp_is_given(call)) {
 		return 0;
 	}
+	r->n_apart = KP_MIN(r->n_apart, r->i);
 	if (kp_is_given(kp_jv_get(m, KP_S("tool_calls")))) {
 		return bad(r, NULL, "excludes `tool_calls`", ".function_call");
 	}
@@ -337,6 +340,7 @@ static int check_function(struct reader *r, struct kp_jv *m)
 {
 	const struct kp_jv tool = kp_made_text(KP_S("tool")), id = kp_made_text(r->function_call),
 			   empty = kp_made_text(KP_S(""));
+	r->n_apart = KP_MIN(r->n_apart, r->i);
 	if (!kp_jv_is(kp_jv_get(m, KP_S("name")), KP_JSON_STRING)) {
 		return bad(r, NULL, kp_jv_get(m, KP_S("name")) ? "expected a string" : "missing",
 			".name");
@@ -396,6 +400,14 @@ static int check_message(struct reader *r, struct kp_jv *m)
 	return bad(r, NULL, what, ".role");
 }
 
+static void take(
+	const struct reader *r, const struct kp_jv *items, uint32_t n, struct kp_turn *turn)
+{
+	turn->chat.messages = (struct kp_jv){ .type = KP_JSON_ARRAY, .n = n, .items = items };
+	turn->chat.media = r->media;
+	turn->chat.n_media = r->n_media;
+}
+
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_jv list, *items;
@@ -417,9 +429,33 @@ int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err
 			return -1;
 		}
 	}
-	list.items = items;
-	turn->chat.messages = list;
-	turn->chat.media = r.media;
-	turn->chat.n_media = r.n_media;
+	take(&r, items, list.n, turn);
+	return 0;
+}
+
+int kp_messages_read_rest(struct kp_json *j, uint32_t n_known, struct kp_turn *turn,
+	struct kp_messages_rest *ret, struct kp_err *err)
+{
+	const struct kp_jmember *rest;
+	uint32_t n;
+	if (kp_jv_read_elements(j, KP_MAX_VALUES, &rest, &n, err)) {
+		return -1;
+	}
+	if (n_known + n == 0 || n > KP_MAX_MESSAGES - n_known) {
+		return kp_json_fail(j, err, "at most %d messages", KP_MAX_MESSAGES);
+	}
+	struct kp_jv *items = kp_arena_calloc(turn->arena, n_known + n, sizeof(*items));
+	if (!items) {
+		return kp_arena_full(err, "messages");
+	}
+	struct reader r = { .a = turn->arena, .err = err, .i = n_known, .n_apart = n_known + n };
+	for (uint32_t k = 0; k < n; k++, r.i++) {
+		items[r.i] = rest[k].value;
+		if (check_message(&r, &items[r.i])) {
+			return -1;
+		}
+	}
+	take(&r, items, n_known + n, turn);
+	*ret = (struct kp_messages_rest){ .items = items, .rest = rest, .n_apart = r.n_apart };
 	return 0;
 }

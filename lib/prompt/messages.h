@@ -20,4 +20,16 @@ enum {
    INVALID_ARGUMENT with the place in err->param ("messages[2].tool_calls[0].function.name"). */
 int kp_messages_read(struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
 
+/* The same behind the first n_known messages, with the cursor behind the last of them (kp_json_reopen_array): their places in the list are left for the caller to fill. Errors say that it
+   failed, not where. */
+struct kp_messages_rest {
+	struct kp_jv *items; /* of turn->chat.messages */
+	const struct kp_jmember
+		*rest; /* each message behind the known ones, as it came, with its text as key */
+	uint32_t
+		n_apart; /* the first messages that hang on nothing but their own text: all in front of images and of `function_call` */
+};
+int kp_messages_read_rest(struct kp_json *j, uint32_t n_known, struct kp_turn *turn,
+	struct kp_messages_rest *ret, struct kp_err *err) KP_MUST_USE;
+
 #endif

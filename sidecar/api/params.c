@@ -5,8 +5,10 @@
 #include "sidecar/api/params.h"
 
 #include "base/utf8.h"
+#include "json/skim.h"
 #include "prompt/anthropic.h"
 #include "prompt/chat.h"
+#include "prompt/known.h"
 #include "prompt/messages.h"
 #include "prompt/responses.h"
 #include "sidecar/api/format.h"
@@ -23,7 +25,10 @@ struct reader {
 	struct kp_anthropic anthropic;
 	bool has_prompt, has_model, has_top_logprobs, has_stream_options, has_best_of;
 	bool has_max_completion_tokens;
-	bool logprobs_flag; /* chat: the boolean */
+	bool logprobs_flag;   /* chat: the boolean */
+	bool leaves_messages; /* chat: they are read when it is known whose they are */
+	bool has_messages;
+	kp_str messages; /* their text then; KP_STR_NULL: none were left */
 	int64_t top_logprobs, best_of;
 };
 
@@ -84,6 +89,27 @@ static int read_chat(struct reader *r, struct kp_err *err)
 	return kp_chat_member(&r->j, r->name, r->t, err);
 }
 
+/* Where they end is all that is needed to read on. */
+static int read_messages(struct reader *r, struct kp_err *err)
+{
+	enum { SHORT = 256 }; /* bytes: nothing in front of that many is found */
+	const char *from = r->j.p;
+	if (!r->leaves_messages || *from != '[') {
+		return read_chat(r, err);
+	}
+	const char *end = kp_json_skim(from, r->j.end);
+	if (!end || r->has_messages) {
+		return kp_json_fail(&r->j, err, "not to be left");
+	}
+	r->has_messages = true;
+	if (end - from < SHORT) {
+		return read_chat(r, err);
+	}
+	r->messages = kp_str_n(from, (size_t)(end - from));
+	r->j.p = end;
+	return 0;
+}
+
 static int read_anthropic(struct reader *r, struct kp_err *err)
 {
 	return kp_anthropic_member(&r->j, r->name, &r->anthropic, r->t, err);
@@ -140,36 +166,8 @@ static int read_stream(struct reader *r, struct kp_err *err)
 
 static int read_stream_options(struct reader *r, struct kp_err *err)
 {
-	kp_str key;
-	bool ignored;
-	int more;
 	r->has_stream_options = true;
-	if (kp_json_object(&r->j, err)) {
-		return -1;
-	}
-	while ((more = kp_json_member(&r->j, &key, err)) > 0) {
-		int null = kp_json_try_null(&r->j, err);
-		if (null) {
-			if (null < 0) {
-				return -1;
-			}
-		} else if (kp_str_eq(key, KP_S("include_usage"))) {
-			if (kp_json_bool(&r->j, &r->t->include_usage, err)) {
-				return -1;
-			}
-		} else if (kp_str_eq(key, KP_S("include_obfuscation"))) {
-			if (kp_json_bool(&r->j, &ignored, err)) {
-				return -1;
-			}
-			if (ignored) {
-				return kp_json_fail(
-					&r->j, err, "obfuscation of streams is not supported");
-			}
-		} else {
-			return kp_json_fail(&r->j, err, "unknown parameter");
-		}
-	}
-	return more;
+	return kp_params_stream_options(&r->j, r->t, err);
 }
 
 static int read_n(struct reader *r, struct kp_err *err)
@@ -411,20 +409,7 @@ static int read_verbosity(struct reader *r, struct kp_err *err)
 
 static int read_modalities(struct reader *r, struct kp_err *err)
 {
-	int more;
-	if (kp_json_array(&r->j, err)) {
-		return -1;
-	}
-	while ((more = kp_json_element(&r->j, err)) > 0) {
-		kp_str v;
-		if (kp_json_string(&r->j, &v, err)) {
-			return -1;
-		}
-		if (!kp_str_eq(v, KP_S("text"))) {
-			return kp_json_fail(&r->j, err, "only `text` is supported");
-		}
-	}
-	return more;
+	return kp_params_modalities(&r->j, err);
 }
 
 static int read_format(struct reader *r, struct kp_err *err)
@@ -452,7 +437,7 @@ static int read_label(struct reader *r, struct kp_err *err)
 
 static const struct param table[] = {
 	{ "model", ALL, read_model, NULL },
-	{ "messages", CHAT, read_chat, NULL },
+	{ "messages", CHAT, read_messages, NULL },
 	{ "prompt", COMPLETION, read_prompt, NULL },
 	{ "stream", MOST | MESSAGES, read_stream, NULL },
 	{ "temperature", MOST | MESSAGES | SGLANG, read_temperature, NULL },
@@ -782,13 +767,30 @@ int kp_params_sampling(struct kp_json *j, struct kp_turn *turn, struct kp_err *e
 	return 0;
 }
 
+static int read_body(kp_str body, enum kp_params_api api, bool leaves_messages,
+	struct kp_turn *turn, struct kp_err *err)
+{
+	struct reader r = { .t = turn, .api = api, .leaves_messages = leaves_messages };
+	kp_params_defaults(turn);
+	kp_json_init(&r.j, body, turn->arena);
+	if (read_all(&r, err) || kp_json_end(&r.j, err) ||
+		(r.messages.p && kp_known_read(r.messages, turn))) {
+		return -1;
+	}
+	return settle(&r, err);
+}
+
 int kp_params_read_api(
 	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err)
 {
-	struct reader r = { .t = turn, .api = api };
-	kp_params_defaults(turn);
-	kp_json_init(&r.j, body, turn->arena);
-	return read_all(&r, err) || kp_json_end(&r.j, err) ? -1 : settle(&r, err);
+	struct kp_turn given = *turn;
+	if (api == KP_PARAMS_CHAT && turn->cache) {
+		if (read_body(body, api, true, turn, err) == 0) {
+			return 0;
+		}
+		*turn = given; /* something is wrong, or unusual: from front to back it is said which */
+	}
+	return read_body(body, api, false, turn, err);
 }
 
 int kp_params_read(kp_str body, struct kp_turn *turn, struct kp_err *err)

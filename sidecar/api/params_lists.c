@@ -111,3 +111,54 @@ int kp_params_logit_bias(struct kp_json *j, struct kp_turn *t, struct kp_err *er
 	t->sampling.n_logit_bias = n;
 	return more;
 }
+
+int kp_params_stream_options(struct kp_json *j, struct kp_turn *turn, struct kp_err *err)
+{
+	kp_str key;
+	bool ignored;
+	int more;
+	if (kp_json_object(j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_member(j, &key, err)) > 0) {
+		int null = kp_json_try_null(j, err);
+		if (null) {
+			if (null < 0) {
+				return -1;
+			}
+		} else if (kp_str_eq(key, KP_S("include_usage"))) {
+			if (kp_json_bool(j, &turn->include_usage, err)) {
+				return -1;
+			}
+		} else if (kp_str_eq(key, KP_S("include_obfuscation"))) {
+			if (kp_json_bool(j, &ignored, err)) {
+				return -1;
+			}
+			if (ignored) {
+				return kp_json_fail(
+					j, err, "obfuscation of streams is not supported");
+			}
+		} else {
+			return kp_json_fail(j, err, "unknown parameter");
+		}
+	}
+	return more;
+}
+
+int kp_params_modalities(struct kp_json *j, struct kp_err *err)
+{
+	int more;
+	if (kp_json_array(j, err)) {
+		return -1;
+	}
+	while ((more = kp_json_element(j, err)) > 0) {
+		kp_str v;
+		if (kp_json_string(j, &v, err)) {
+			return -1;
+		}
+		if (!kp_str_eq(v, KP_S("text"))) {
+			return kp_json_fail(j, err, "only `text` is supported");
+		}
+	}
+	return more;
+}

@@ -1,4 +1,4 @@
-/* Parameters that are lists: each reads the value at the cursor into turn->sampling. INVALID_ARGUMENT with the place. */
+/* Parameters of more than one value: each reads the value at the cursor into the turn. INVALID_ARGUMENT with the place. */
 #ifndef SIDECAR_API_PARAMS_LISTS_H
 #define SIDECAR_API_PARAMS_LISTS_H
 
@@ -10,5 +10,10 @@ int kp_params_stop(struct kp_json *j, struct kp_turn *t, struct kp_err *err) KP_
 int kp_params_stop_ids(struct kp_json *j, struct kp_turn *t, struct kp_err *err) KP_MUST_USE;
 /* {"ID": bias, ..} */
 int kp_params_logit_bias(struct kp_json *j, struct kp_turn *t, struct kp_err *err) KP_MUST_USE;
+/* stream_options: an object of two booleans. */
+int kp_params_stream_options(
+	struct kp_json *j, struct kp_turn *turn, struct kp_err *err) KP_MUST_USE;
+/* modalities: only text is supported. */
+int kp_params_modalities(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 
 #endif

@@ -3,6 +3,7 @@
 #include "sidecar/flow/output.h"
 
 #include "base/clock.h"
+#include "prompt/known.h"
 #include "sidecar/flow/media.h"
 #include "sidecar/flow/stages.h"
 #include "sidecar/flow/validate.h"
@@ -146,10 +147,8 @@ static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 		.model = kp_str_c(f->model->name),
 		.tenant = f->turn.tenant,
 		.salt = f->turn.cache_salt };
-	/* Only of prompts for an engine: /v1/tokenize has no salt, and tells how long it took. */
-	struct kp_prompt_cache *cache = f->api->whole ? f->l->gateway->prompts : NULL;
-	return kp_prompt_cache_encode(cache, &scope, t->tokenizer, scratch, &p->text, opts, &p->ids,
-		&p->packed, &p->use, err);
+	return kp_prompt_cache_encode(f->turn.cache, &scope, t->tokenizer, scratch, &p->text, opts,
+		&p->ids, &p->packed, &p->use, err);
 }
 
 /* The stack with the request's own template; *ret stays NULL when it has none, or only names one of the model's. */
@@ -190,6 +189,9 @@ static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	f->render_failed =
 		kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err);
 	f->render_ns = kp_now_ns() - begin_ns;
+	if (!f->render_failed) {
+		kp_known_keep(&f->turn);
+	}
 	return f->render_failed || encode(f, t, scratch, &opts, g, err) ||
 			       kp_flow_media_expand(f, g, err)
 		       ? -1
