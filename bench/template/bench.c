@@ -1,6 +1,7 @@
 /* Renders one conversation again and again and prints nanoseconds per render: bench/template/run puts jinja2 beside it.
-   template-bench FILE SECONDS: FILE is {"source": "...", "vars": {...}}; "messages", "tools" and "documents" are the client's. Prints the
-   best and the median batch, bytes of text, bytes of arena, and microseconds to compile. */
+   template-bench FILE MILLISECONDS: FILE is {"source": "...", "vars": {...}}; "messages", "tools" and "documents" are the client's. Prints the
+   best and the median batch, bytes of text, bytes of arena, and microseconds to compile; then the best and the median with all messages remembered, how many
+   of them were replayed, and the bytes of what is remembered. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "template/template.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_VARS = 32, BATCHES = 101 };
+enum { MAX_VARS = 32, BATCHES = 101, MAX_MESSAGES = 4096 };
 
 static int by_value(const void *a, const void *b)
 {
@@ -28,6 +29,62 @@ static bool is_client(kp_str name)
 	       kp_str_eq(name, KP_S("documents"));
 }
 
+/* Renders for so long; sets the best and the median batch. */
+static int measure(const struct kp_template *t, const struct kp_template_opts *opts,
+	int64_t batch_ns, struct kp_arena *a, struct kp_text *text, double ret[2],
+	struct kp_err *err)
+{
+	double ns[BATCHES];
+	for (int i = 0; i < BATCHES; i++) {
+		int64_t n = 0, start = kp_now_ns(), now = 0;
+		do {
+			kp_arena_reset(a);
+			if (kp_template_render(t, opts, a, text, err)) {
+				return -1;
+			}
+			n++;
+			now = kp_now_ns();
+		} while (now - start < batch_ns);
+		ns[i] = (double)(now - start) / (double)n;
+	}
+	qsort(ns, BATCHES, sizeof(ns[0]), by_value);
+	ret[0] = ns[0];
+	ret[1] = ns[BATCHES / 2];
+	return 0;
+}
+
+/* The same with a memory beside each message. */
+static int measure_remembered(const struct kp_template *t, struct kp_template_opts *opts,
+	int64_t batch_ns, struct kp_arena *a, struct kp_err *err)
+{
+	static struct kp_tpl_memory *remembered[MAX_MESSAGES];
+	static struct kp_tpl_rendered rendered[MAX_MESSAGES];
+	double ns[2];
+	uint32_t replayed = 0;
+	size_t bytes = 0;
+	struct kp_text text;
+	for (size_t i = 0; i < opts->n_vars; i++) {
+		if (kp_str_eq(opts->vars[i].name, KP_S("messages"))) {
+			opts->n_remembered = KP_MIN(opts->vars[i].value->n, (uint32_t)MAX_MESSAGES);
+		}
+	}
+	for (uint32_t i = 0; i < opts->n_remembered; i++) {
+		remembered[i] = kp_tpl_memory_create();
+	}
+	opts->remembered = remembered;
+	opts->rendered = rendered;
+	int r = measure(t, opts, batch_ns, a, &text, ns, err);
+	for (uint32_t i = 0; i < opts->n_remembered; i++) {
+		replayed += rendered[i].replayed;
+		bytes += kp_tpl_memory_bytes(remembered[i]);
+		kp_tpl_memory_destroy(remembered[i]);
+	}
+	if (r == 0) {
+		printf(" %.0f %.0f %u %zu\n", ns[0], ns[1], replayed, bytes);
+	}
+	return r;
+}
+
 int main(int argc, char **argv)
 {
 	struct kp_err err = KP_ERR_INIT;
@@ -39,7 +96,7 @@ int main(int argc, char **argv)
 	struct kp_template_var v[MAX_VARS];
 	struct kp_template_opts opts = { .vars = v };
 	struct kp_text text = { 0 };
-	double ns[BATCHES];
+	double ns[2];
 	kp_buf_init(&file, 1U << 30);
 	if (argc != 3 || kp_fs_read(argv[1], &file, &err) ||
 		kp_jv_parse(kp_buf_str(&file), in, &root, &err)) {
@@ -61,22 +118,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	int64_t batch_ns = (int64_t)ms * 1000000 / BATCHES;
-	size_t used = 0;
-	for (int i = 0; i < BATCHES; i++) {
-		int64_t n = 0, now = 0;
-		start = kp_now_ns();
-		do {
-			kp_arena_reset(a);
-			if (kp_template_render(t, &opts, a, &text, &err)) {
-				return fail(&err);
-			}
-			used = kp_arena_used(a);
-			n++;
-			now = kp_now_ns();
-		} while (now - start < batch_ns);
-		ns[i] = (double)(now - start) / (double)n;
+	if (measure(t, &opts, batch_ns, a, &text, ns, &err)) {
+		return fail(&err);
 	}
-	qsort(ns, BATCHES, sizeof(ns[0]), by_value);
-	printf("%.0f %.0f %zu %zu %.0f\n", ns[0], ns[BATCHES / 2], text.s.n, used, compile_us);
-	return 0;
+	printf("%.0f %.0f %zu %zu %.0f", ns[0], ns[1], text.s.n, kp_arena_used(a), compile_us);
+	return measure_remembered(t, &opts, batch_ns, a, &err) ? fail(&err) : 0;
 }

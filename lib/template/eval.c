@@ -360,9 +360,11 @@ static int compare(struct kp_interp *I, uint8_t op, const struct kp_tv *a, const
 		r = kp_tv_eq(I, a, b);
 		return r < 0 ? r : r == (op == KP_CMP_EQ);
 	case KP_CMP_LT:
-		return kp_tv_lt(I, a, b);
 	case KP_CMP_GT:
-		return kp_tv_lt(I, b, a);
+		if (a->type == KP_TV_INT && b->type == KP_TV_INT) {
+			return op == KP_CMP_LT ? a->i < b->i : a->i > b->i;
+		}
+		return op == KP_CMP_LT ? kp_tv_lt(I, a, b) : kp_tv_lt(I, b, a);
 	case KP_CMP_LE: /* not (b < a), but a NaN is in no order */
 	case KP_CMP_GE:
 		r = op == KP_CMP_LE ? kp_tv_lt(I, a, b) : kp_tv_lt(I, b, a);

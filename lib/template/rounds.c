@@ -20,6 +20,7 @@ enum {
 struct kp_tpl_note {
 	struct kp_tpl_step *steps;
 	uint32_t n, stored; /* stored: steps up to the last store */
+	uint64_t absent;    /* as in kp_tpl_kept */
 	bool bad;
 };
 struct undo {
@@ -32,6 +33,8 @@ struct kp_tpl_replay {
 	struct kp_tpl_rendered *rendered;
 	const struct kp_tpl_buf *text; /* the render's own output */
 	uint32_t n_remembered, message, bad;
+	uint64_t
+		absent; /* which of the first 64 variables that the template knows the render does not have */
 	struct kp_act functions[KP_TPL_MAX_FUNCTIONS]; /* without variables of their own */
 	/* of the round */
 	struct kp_tv item;
@@ -66,6 +69,10 @@ int kp_tpl_replay_start(struct kp_interp *I, const struct kp_template_opts *opts
 	rp->n_remembered = KP_MIN(opts->n_remembered, messages->n);
 	rp->text = I->out;
 	rp->bad = 0;
+	rp->absent = 0;
+	for (uint32_t i = 0; i < KP_MIN(I->t->n_context, 64U); i++) {
+		rp->absent |= (uint64_t)(I->context[i].type == KP_TV_MISSING) << i;
+	}
 	rp->functions[0] = *I->root;
 	for (int i = 1; i < KP_TPL_MAX_FUNCTIONS; i++) {
 		rp->functions[i] = (struct kp_act){ .parent = &rp->functions[i - 1] };
@@ -241,7 +248,10 @@ int kp_tpl_note_ask(
 void kp_tpl_note_load(struct kp_interp *I, const struct kp_load *l, const struct kp_tv *v)
 {
 	struct kp_tpl_step s = { .kind = KP_STEP_LOAD, .depth = l->depth, .what = l };
-	if (answer_step(I, v, &s)) {
+	if (!l->has_from && l->context < 64 && v->type == KP_TV_MISSING) {
+		I->note->absent |= UINT64_C(1)
+				   << l->context; /* the usual case: all are compared at once */
+	} else if (answer_step(I, v, &s)) {
 		add_step(I, &s);
 	} else {
 		I->note->bad = true;
@@ -340,7 +350,8 @@ static const struct kp_tpl_kept *recall(
 	const struct kp_tpl_kept *k = kp_tpl_memory_kept(m);
 	for (; k; k = k->older) {
 		if (k->template_serial != I->t->serial || k->loop != loop->loop_slots ||
-			k->origin != rp->item.origin || k->cost > steps + later_steps ||
+			k->origin != rp->item.origin || (k->absent & ~rp->absent) ||
+			k->cost > steps + later_steps ||
 			k->text.n > I->max_output - KP_MIN((size_t)I->out->n, I->max_output)) {
 			continue;
 		}
@@ -381,10 +392,13 @@ static int append(struct kp_interp *I, const struct kp_tpl_kept *k)
 		b->runs[b->n_runs - 1].end = start + k->runs[0].end;
 		i++;
 	}
+	if (b->cap_runs - b->n_runs < k->n_runs && kp_tpl_buf_grow_runs(I, b, k->n_runs)) {
+		return -1;
+	}
+	struct kp_run *to = b->runs + b->n_runs - i;
+	b->n_runs += k->n_runs - i;
 	for (; i < k->n_runs; i++) {
-		if (kp_tpl_buf_run(I, b, start + k->runs[i].end, (uint8_t)k->runs[i].origin)) {
-			return -1;
-		}
+		to[i] = (struct kp_run){ start + k->runs[i].end, k->runs[i].origin };
 	}
 	return 0;
 }
@@ -435,6 +449,7 @@ static enum kp_exec run_noted(struct kp_interp *I, struct kp_act *act, const str
 	k.line = I->line;
 	k.outcome = (uint8_t)e;
 	k.n_steps = note.n;
+	k.absent = note.absent;
 	k.text = kp_str_n(I->out->p + start, I->out->n - start);
 	k.runs = runs_since(I, start, &k.n_runs);
 	*ret = k.runs ? kp_tpl_memory_keep(m, &k, note.steps) : NULL;

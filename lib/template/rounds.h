@@ -28,7 +28,8 @@ struct kp_tpl_step {
 struct kp_tpl_kept {
 	struct kp_tpl_kept *older;
 	uint64_t template_serial, cost; /* cost: in steps of the budget */
-	size_t bytes;                   /* with all that are older */
+	uint64_t absent; /* variables of the render that were none, by their number */
+	size_t bytes;    /* with all that are older */
 	uint32_t loop, nth, line, n_runs, n_steps;
 	uint8_t origin, outcome;
 	kp_str text;

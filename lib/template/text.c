@@ -40,17 +40,24 @@ int kp_tpl_buf_grow(struct kp_interp *I, struct kp_tpl_buf *b, size_t n)
 	return 0;
 }
 
+int kp_tpl_buf_grow_runs(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t n)
+{
+	uint32_t cap = b->cap_runs ? b->cap_runs * 2 : 4;
+	cap = KP_MAX(cap, b->n_runs + n);
+	struct kp_run *runs =
+		kp_arena_grow(I->a, b->runs, b->cap_runs * sizeof(*runs), cap * sizeof(*runs));
+	if (!runs) {
+		return kp_tpl_fail_memory(I);
+	}
+	b->runs = runs;
+	b->cap_runs = cap;
+	return 0;
+}
+
 int kp_tpl_buf_run(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t end, uint8_t origin)
 {
-	if (b->n_runs == b->cap_runs) {
-		uint32_t cap = b->cap_runs ? b->cap_runs * 2 : 4;
-		struct kp_run *runs = kp_arena_grow(
-			I->a, b->runs, b->cap_runs * sizeof(*runs), cap * sizeof(*runs));
-		if (!runs) {
-			return kp_tpl_fail_memory(I);
-		}
-		b->runs = runs;
-		b->cap_runs = cap;
+	if (b->n_runs == b->cap_runs && kp_tpl_buf_grow_runs(I, b, 1)) {
+		return -1;
 	}
 	b->runs[b->n_runs++] = (struct kp_run){ .end = end, .origin = origin };
 	return 0;

@@ -6,6 +6,7 @@
 
 int kp_tpl_buf_new(struct kp_interp *I, size_t cap, struct kp_tpl_buf **ret);
 int kp_tpl_buf_grow(struct kp_interp *I, struct kp_tpl_buf *b, size_t n);
+int kp_tpl_buf_grow_runs(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t n);
 int kp_tpl_buf_run(struct kp_interp *I, struct kp_tpl_buf *b, uint32_t end, uint8_t origin);
 /* The last n bytes, which the caller has written into the room it made, have this origin. */
 static inline int kp_tpl_buf_mark(
