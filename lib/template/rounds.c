@@ -5,17 +5,15 @@
    taken back and the body runs.
 
    An answer is compared as it could be told apart by the body: type, bytes, origins. Of another message (`messages[loop.index0 - 1]`) the memory's number is compared instead of the value. What can neither be
-   copied nor compared makes a round that is not kept: other lists and dicts, namespaces and `loop` as a whole, iterators; so do the clock, a namespace's new attribute, an error, and a question
+   copied nor compared makes a round that is not kept: lists and dicts that are large (kept.c), `messages` and slices of it, namespaces and `loop` as a whole, iterators; so do the clock, a namespace's new attribute, an error, and a question
    that reads from an iterator made before it. An error while asking again says nothing but that the body has to run, and to fail by itself.
 
    Budgets: a replayed round takes the steps from the budget that the body took, and where steps or room for text would not do, the body runs and fails where it always does. */
 #include "template/rounds.h"
 
 enum {
-	MAX_COMPARED = 64 << 10, /* bytes of an answer */
-	MAX_BAD =
-		4 /* rounds in a row that cannot be kept: then a loop is not noted any more in this render */
-};
+	MAX_BAD = 4
+}; /* rounds in a row that cannot be kept: then a loop is not noted any more in this render */
 
 struct kp_tpl_note {
 	struct kp_tpl_step *steps;
@@ -112,22 +110,12 @@ static uint64_t message_of(const struct kp_tpl_replay *rp, const struct kp_tv *v
 	return 0;
 }
 
-static bool can_copy(const struct kp_tv *v)
+/* Messages from one on, as a list? They are too many to compare. */
+static bool is_messages(const struct kp_tpl_replay *rp, const struct kp_tv *v)
 {
-	switch (v->type) {
-	case KP_TV_MISSING:
-	case KP_TV_UNDEF:
-	case KP_TV_NONE:
-	case KP_TV_BOOL:
-	case KP_TV_INT:
-	case KP_TV_FLOAT:
-		return true;
-	case KP_TV_BIG:
-	case KP_TV_STR:
-		return v->n <= MAX_COMPARED;
-	default:
-		return false;
-	}
+	return v->type == KP_TV_LIST && (v->flags & KP_TVF_JV) && v->n &&
+	       v->jitems >= rp->messages->items &&
+	       v->jitems < rp->messages->items + rp->messages->n;
 }
 
 /* Makes a step of an answer; false: it could not be compared. */
@@ -141,60 +129,35 @@ static bool answer_step(const struct kp_interp *I, const struct kp_tv *v, struct
 	case KP_TV_MACRO:
 		s->v.s = (const char *)v->macro->node; /* the macro itself is this render's */
 		return v->macro->parent == I->root;
-	case KP_TV_DICT:
-		s->is_message = (v->flags & KP_TVF_JV) && v->n;
-		s->v.i = s->is_message ? (int64_t)message_of(I->replay, v) : 0;
-		return s->v.i != 0;
-	default:
-		return can_copy(v);
-	}
-}
-
-static bool same_text(const struct kp_tv *a, const struct kp_tv *b)
-{
-	if (!kp_str_eq(kp_tv_bytes(a), kp_tv_bytes(b))) {
-		return false;
-	}
-	for (uint32_t r = 0, from = 0; (a->flags & KP_TVF_MIXED) && from < a->n; r++) {
-		const struct kp_run *x = &a->buf->runs[r], *y = &b->buf->runs[r];
-		if (x->origin != y->origin || KP_MIN(x->end, a->n) != KP_MIN(y->end, b->n)) {
-			return false;
+	case KP_TV_DICT: {
+		uint64_t serial = (v->flags & KP_TVF_JV) && v->n ? message_of(I->replay, v) : 0;
+		s->is_message = serial != 0;
+		if (serial) {
+			s->v.i = (int64_t)serial;
+			return true;
 		}
-		from = x->end;
+		return kp_tpl_can_keep(v);
 	}
-	return true;
+	default:
+		return !is_messages(I->replay, v) && kp_tpl_can_keep(v);
+	}
 }
 
 /* Would a body see a difference between what was answered then and what is now? */
 static bool same(const struct kp_interp *I, const struct kp_tpl_step *then, const struct kp_tv *now)
 {
 	const struct kp_tv *v = &then->v;
-	if (v->type != now->type || v->origin != now->origin || v->flags != now->flags ||
-		v->sub != now->sub || v->n != now->n) {
-		return false;
-	}
-	switch (v->type) {
-	case KP_TV_MISSING:
-	case KP_TV_NONE:
-		return true;
-	case KP_TV_BOOL:
-	case KP_TV_INT:
-	case KP_TV_FLOAT: /* bit by bit */
-		return v->i == now->i;
-	case KP_TV_UNDEF:
-	case KP_TV_BIG:
-		return kp_str_eq(kp_str_n(v->s, v->n), kp_str_n(now->s, now->n));
-	case KP_TV_STR:
-		return same_text(v, now);
-	case KP_TV_FUNC:
+	if (v->type == KP_TV_FUNC && now->type == KP_TV_FUNC) {
 		return v->def == now->def;
-	case KP_TV_MACRO:
-		return v->s == (const char *)now->macro->node && now->macro->parent == I->root;
-	case KP_TV_DICT:
-		return (uint64_t)v->i == message_of(I->replay, now);
-	default:
-		return false;
 	}
+	if (v->type == KP_TV_MACRO && now->type == KP_TV_MACRO) {
+		return v->s == (const char *)now->macro->node && now->macro->parent == I->root;
+	}
+	if (then->is_message) {
+		return now->type == KP_TV_DICT && (now->flags & KP_TVF_JV) && now->n &&
+		       v->origin == now->origin && (uint64_t)v->i == message_of(I->replay, now);
+	}
+	return kp_tpl_same_value(v, now);
 }
 
 /* --- noting ------------------------------------------------------------------------------------------------------------------------------ */
@@ -270,7 +233,7 @@ void kp_tpl_note_store(struct kp_interp *I, const struct kp_node *target, const 
 		v->jmembers == item->jmembers) {
 		s.kind = KP_STEP_STORE_ITEM;
 		s.v = kp_tv_none();
-	} else if (!can_copy(v)) {
+	} else if (is_messages(I->replay, v) || !kp_tpl_can_keep(v)) {
 		I->note->bad = true;
 		return;
 	}

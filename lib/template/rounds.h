@@ -37,6 +37,19 @@ struct kp_tpl_kept {
 	struct kp_tpl_step steps[];
 };
 
+/* kept.c: values that outlive their render. */
+bool kp_tpl_can_keep(const struct kp_tv *v);
+/* Copies one after the other: counts while p is NULL, then fills. */
+struct kp_tpl_pack {
+	char *p;
+	size_t n;
+};
+void *kp_tpl_pack_take(struct kp_tpl_pack *to, size_t n);
+void *kp_tpl_pack_copy(struct kp_tpl_pack *to, const void *from, size_t n);
+struct kp_tv kp_tpl_pack_value(struct kp_tpl_pack *to, const struct kp_tv *v);
+/* Could a template tell a copy that was kept from the value of now? */
+bool kp_tpl_same_value(const struct kp_tv *then, const struct kp_tv *now);
+
 /* replay.c */
 uint64_t kp_tpl_next_serial(void);
 uint64_t kp_tpl_memory_serial(const struct kp_tpl_memory *m);
