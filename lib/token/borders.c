@@ -98,6 +98,33 @@ size_t kp_borders_next(const struct kp_borders *c, const uint8_t *p, const uint8
 	return (size_t)(q - p);
 }
 
+static bool is_letter(uint8_t c)
+{
+	return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
+size_t kp_borders_letters(
+	const struct kp_borders *c, const uint8_t *p, const uint8_t *end, const uint8_t **ret_end)
+{
+	const uint8_t *q = p;
+	size_t n;
+	*ret_end = p;
+	if (end - p < KP_BORDER_LETTERS || !is_letter(p[KP_BORDER_LETTERS - 1])) {
+		return 0;
+	}
+	while (q < end && is_letter(*q)) {
+		q++;
+	}
+	*ret_end = q;
+	for (; q < end && q - p >= KP_BORDER_LETTERS; q--) {
+		uint32_t b = character(c, q, end, &n);
+		if (!kp_borders_joined(c, q[-2], q[-1], b, character(c, q + n, end, &n))) {
+			break;
+		}
+	}
+	return q - p >= KP_BORDER_LETTERS ? (size_t)(q - p) : 0;
+}
+
 static bool ends_blank(kp_str s)
 {
 	return s.n >= 3 && kp_str_eq(kp_str_skip(s, s.n - 3), KP_S("▁"));

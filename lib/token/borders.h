@@ -26,12 +26,15 @@ struct kp_borders {
 	bool blank;      /* a blank is "▁" */
 	unsigned blanks; /* Behind 2 to so many blanks in a row a text can be cut; 0: it cannot */
 };
-enum { KP_BORDER_BLANKS = 62 };
+enum { KP_BORDER_BLANKS = 62, KP_BORDER_LETTERS = 257 };
 
 /* Over the words of v with one of these flags. */
 int kp_borders_create(struct kp_borders *c, const struct kp_vocab *v, uint8_t flags, bool blank,
 	struct kp_err *err) KP_MUST_USE;
 void kp_borders_fini(struct kp_borders *c);
+/* How many letters at p < end are one long piece, which merges as a whole faster than its many parts; 0: there are fewer than KP_BORDER_LETTERS. *ret_end: where they end. */
+size_t kp_borders_letters(
+	const struct kp_borders *c, const uint8_t *p, const uint8_t *end, const uint8_t **ret_end);
 /* Finds `blanks`, from all merges that ever happen in rank order. */
 void kp_borders_find_blanks(
 	struct kp_borders *c, const struct kp_bpe *b, const struct kp_merge *m, size_t n);

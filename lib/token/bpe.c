@@ -266,15 +266,33 @@ static inline void begin(const struct kp_bpe *b, struct lane *w, size_t most)
 	w->last_rank = KP_BPE_NONE;
 }
 
+/* begin_symbols where the ranks are known: four at a time. */
+static inline __attribute__((always_inline)) void begin_ranked(
+	struct lane *w, const struct kp_bpe_job *job, size_t most)
+{
+	static const uint8_t place[MANY + 3] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+		15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35,
+		36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56,
+		57, 58, 59, 60, 61, 62, 63, 64 };
+	typedef uint32_t four __attribute__((vector_size(16)));
+	uint32_t n = (uint32_t)job->n;
+	four at = { 0, 1, 2, 3 };
+	for (size_t i = 0; i < n; i += 4, at += 4) {
+		four key, real = (four)(at - 1 < (four){ 0 } + (n - 1));
+		memcpy(&key, job->rank + i, sizeof(key));
+		key = LEAST + ((key & 0xffffff) << 6 | at);
+		key = (key & real) | (NEVER & ~real);
+		memcpy(w->key + i, &key, sizeof(key));
+	}
+	memcpy(w->sym + 1, job->sym, n * sizeof(*job->sym));
+	memcpy(w->next, place + 1, most + 2);
+	memcpy(w->prev + 1, place, most + 1);
+	w->k = n;
+}
+
 static void begin_symbols(const struct kp_bpe *b, struct lane *w, const struct kp_bpe_job *job)
 {
 	struct kp_pair_at pair[MANY];
-	for (size_t i = 0; job->rank && i < job->n; i++) {
-		put(w, job->sym[i], i ? job->rank[i - 1] : KP_BPE_NONE);
-	}
-	if (job->rank) {
-		return;
-	}
 	for (size_t i = 1; i < job->n; i++) {
 		pair[i] = kp_bpe_pair(b, job->sym[i - 1], job->sym[i]);
 		__builtin_prefetch(pair[i].line);
@@ -284,12 +302,17 @@ static void begin_symbols(const struct kp_bpe *b, struct lane *w, const struct k
 	}
 }
 
-static void begin_job(const struct kp_bpe *b, struct lane *w, struct kp_bpe_job *job, size_t most)
+static inline __attribute__((always_inline)) void begin_job(
+	const struct kp_bpe *b, struct lane *w, struct kp_bpe_job *job, size_t most)
 {
 	begin(b, w, most);
 	w->job = job;
 	if (!job->p) {
-		begin_symbols(b, w, job);
+		if (job->rank) {
+			begin_ranked(w, job, most);
+		} else {
+			begin_symbols(b, w, job);
+		}
 		w->sym[w->k + 1] = b->gap;
 		return;
 	}
@@ -322,10 +345,20 @@ static inline size_t end(const struct kp_bpe *b, const struct lane *w, kp_id *ou
 	return n;
 }
 
+/* The same without gaps. */
+static inline size_t end_symbols(const struct lane *w, kp_id *out)
+{
+	size_t n = 0;
+	for (size_t i = 1; i <= w->k; i = w->next[i]) {
+		out[n++] = w->sym[i];
+	}
+	return n;
+}
+
 static void end_job(const struct kp_bpe *b, const struct lane *w)
 {
 	struct kp_bpe_job *job = w->job;
-	job->n = end(b, w, job->ids, job->len);
+	job->n = job->p || job->len ? end(b, w, job->ids, job->len) : end_symbols(w, job->ids);
 	job->last = w->last;
 	job->last_rank = w->last_rank;
 }
@@ -364,6 +397,11 @@ static inline __attribute__((always_inline)) void merge_all(
 void kp_bpe_merge_all(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
 {
 	merge_all(b, job, n, FEW);
+}
+
+void kp_bpe_merge_some(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)
+{
+	merge_all(b, job, n, KP_BPE_SOME);
 }
 
 void kp_bpe_merge_windows(const struct kp_bpe *b, struct kp_bpe_job *job, size_t n)

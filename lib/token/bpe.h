@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "core/ids.h"
 #include "token/pair.h"
+#include "token/vocab.h"
 
 enum {
 	KP_BPE_MAX_TOKENS =
@@ -16,49 +17,6 @@ enum {
 };
 #define KP_BPE_NO_ID (KP_BPE_MAX_TOKENS - 2) /* no token */
 #define KP_BPE_NONE  UINT32_MAX              /* no rank */
-
-struct kp_tok {      /* one id; 8 bytes, since decoding reads nothing else */
-	uint32_t at; /* its bytes in the blob */
-	uint16_t n;
-	uint8_t flags;
-	uint8_t shape; /* KP_SHAPE_* */
-};
-enum {
-	KP_SHAPE_HIDDEN = 1, /* decodes to nothing */
-	KP_SHAPE_UNK = 2,    /* decodes to the decoder's `unknown` */
-	KP_SHAPE_UNUSED = 3, /* SentencePiece's UNUSED */
-	KP_SHAPE_RAW = 4,    /* reads as its text, without the decoder's steps */
-	KP_SHAPE_BYTE = 5,   /* <0xNN> that reads as its byte, whatever stands beside it */
-};
-enum {
-	KP_TOK_KNOWN = 1,
-	KP_TOK_SPECIAL = 2, /* skipped by skip_special */
-	KP_TOK_ADDED = 4,
-	KP_TOK_WORD = 8,  /* part of the byte-level vocabulary: merges may give it */
-	KP_TOK_BYTE = 32, /* of decoded tokens: a byte of ByteFallback */
-	KP_TOK_WAIT = 64, /* of decoded tokens: reads differently at the end */
-	KP_TOK_GONE =
-		128, /* of decoded tokens: CTC leaves it out, and what stands beside it meets */
-	KP_TOK_SELF = 16, /* its bytes encode to just this id: looking a whole piece up is exact */
-};
-
-struct kp_vocab { /* ids to bytes and back */
-	const char *blob;
-	size_t blob_n;
-	struct kp_tok *tok; /* n of them, by id */
-	size_t n;
-	uint32_t *
-		slot; /* hash table of the KP_TOK_WORD ids: 12 bits of hash, 20 bits of id + 1; 0 empty */
-	size_t slot_mask;
-};
-static inline kp_str kp_vocab_bytes(const struct kp_vocab *v, kp_id id)
-{
-	return kp_str_n(v->blob + v->tok[id].at, v->tok[id].n);
-}
-/* Fills the hash table from tok. INVALID_ARGUMENT when two words have the same bytes. */
-int kp_vocab_index(struct kp_vocab *v, struct kp_err *err) KP_MUST_USE;
-/* KP_BPE_NO_ID when no word has these bytes. */
-kp_id kp_vocab_find(const struct kp_vocab *v, kp_str bytes);
 
 struct kp_merge {
 	kp_id left, right, product;
@@ -92,6 +50,8 @@ struct kp_bpe {
 	kp_id gap; /* stands for a byte that is no token: merges with nothing, gives no id. One past the last id */
 	kp_id byte_id[256];
 	bool drop_gaps; /* an unknown byte vanishes before merging (Hugging Face), else its neighbours stay apart (llama.cpp) */
+	uint32_t *
+		ascii; /* KP_ASCII_WORDS: what is known of two letters side by side, and of borders (bpe_ascii.c); NULL: nothing */
 	uint16_t *char_index;  /* into chars, by code point below U+10000; 0: none */
 	struct kp_char *chars; /* n_chars of them */
 	size_t n_chars;
@@ -121,6 +81,13 @@ int kp_bpe_rebuild(struct kp_bpe *b, const struct kp_merge *merges, size_t n, bo
 /* bpe_chars.c: fills char_index and chars; part of kp_bpe_create. */
 int kp_bpe_find_chars(
 	struct kp_bpe *b, const struct kp_merge *merges, struct kp_err *err) KP_MUST_USE;
+
+/* The rank of merge i of those that the tables were made of. */
+static inline uint32_t kp_bpe_merge_rank(
+	const struct kp_bpe *b, const struct kp_merge *merges, uint32_t i)
+{
+	return b->by_product ? merges[i].product : i;
+}
 
 /* Where the rank of a pair stands. One that never merges is sent to the empty line in front: no branch to guess wrong, so look-ups wait for memory side by side. */
 struct kp_pair_at {
@@ -161,11 +128,12 @@ static inline kp_id kp_bpe_product(const struct kp_bpe *b, uint32_t rank)
 size_t kp_bpe_small(const struct kp_bpe *b, const uint8_t *p, size_t n, kp_id *out);
 
 /* The same for many short pieces at once. */
-enum { KP_BPE_FEW = 17, KP_BPE_MANY = 62 }; /* symbols */
+enum { KP_BPE_FEW = 17, KP_BPE_SOME = 30, KP_BPE_MANY = 62 }; /* symbols */
 struct kp_bpe_job {
-	const uint8_t *p;     /* bytes; or NULL: */
-	const kp_id *sym;     /* symbols, no gaps */
-	const uint32_t *rank; /* NULL, or the ranks of each two of them, 24 bits */
+	const uint8_t *p; /* bytes; or NULL: */
+	const kp_id *sym; /* symbols, no gaps */
+	const uint32_t *
+		rank; /* NULL, or the rank of each of them and the one before, 24 bits; 3 more are read */
 	size_t n;             /* how many of them; then how many ids came out */
 	kp_id *ids;           /* room for n */
 	uint16_t *len;        /* NULL, or room for n: how many symbols each id stands for */
@@ -174,6 +142,8 @@ struct kp_bpe_job {
 };
 void kp_bpe_merge_all(
 	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n); /* of at most KP_BPE_FEW */
+void kp_bpe_merge_some(
+	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n); /* of at most KP_BPE_SOME */
 void kp_bpe_merge_windows(
 	const struct kp_bpe *b, struct kp_bpe_job *job, size_t n); /* of at most KP_BPE_MANY */
 

@@ -2,6 +2,7 @@
 #include "token/bpe.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "token/bpe_ascii.h"
 #include "token/hash.h"
 
 #include <string.h>
@@ -193,7 +194,8 @@ int kp_bpe_create(struct kp_bpe *b, struct kp_vocab *vocab, const struct kp_merg
 	struct kp_merge *live = NULL;
 	int r = begin(b, vocab, merges, n, keep_last, drop_gaps, err) ||
 				kp_bpe_drop_dead(b, vocab, NULL, &live, err) ||
-				kp_bpe_find_chars(b, live, err)
+				kp_bpe_find_chars(b, live, err) ||
+				kp_bpe_find_ascii(b, live, false, err)
 			? -1
 			: 0;
 	kp_mem_free(live);
@@ -212,6 +214,7 @@ void kp_bpe_fini(struct kp_bpe *b)
 	kp_free(&b->partners);
 	kp_free(&b->product);
 	kp_free(&b->byte_pair);
+	kp_free(&b->ascii);
 	kp_free(&b->char_index);
 	kp_free(&b->chars);
 }

@@ -47,11 +47,6 @@ static int side_init(struct side *s, const struct kp_merge *m, size_t n, size_t 
 	return 0;
 }
 
-static uint32_t rank_of(const struct kp_bpe *b, const struct kp_merge *m, uint32_t i)
-{
-	return b->by_product ? m[i].product : i;
-}
-
 struct finder {
 	const struct kp_bpe *b;
 	const struct kp_merge *m;
@@ -69,7 +64,7 @@ static void add_dangers(
 {
 	const struct side *s = &f->as_right;
 	for (uint32_t i = s->start[left];
-		i < s->start[left + 1] && rank_of(f->b, f->m, s->at[i]) <= rank; i++) {
+		i < s->start[left + 1] && kp_bpe_merge_rank(f->b, f->m, s->at[i]) <= rank; i++) {
 		kp_str x = kp_vocab_bytes(f->b->vocab, f->m[s->at[i]].left);
 		if (ends_character(x)) {
 			uint8_t last = (uint8_t)x.p[x.n - 1];
@@ -79,7 +74,7 @@ static void add_dangers(
 	}
 	s = &f->as_left;
 	for (uint32_t i = s->start[right];
-		i < s->start[right + 1] && rank_of(f->b, f->m, s->at[i]) <= rank; i++) {
+		i < s->start[right + 1] && kp_bpe_merge_rank(f->b, f->m, s->at[i]) <= rank; i++) {
 		kp_str x = kp_vocab_bytes(f->b->vocab, f->m[s->at[i]].right);
 		uint8_t first = x.n ? (uint8_t)x.p[0] : 0;
 		c->not_before_ascii |= first < 0x80;

@@ -8,7 +8,7 @@
    before the part it may change, and is accepted when that token comes out unchanged; otherwise it starts further left. A window that has the symbols of the
    one before has its ids too, which is how runs of one character cost next to nothing. Text on which this reaches back too far is given to a plain
    priority queue over a linked list. Threads: reads only b. */
-#include "token/bpe.h"
+#include "token/bpe_ascii.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -216,8 +216,9 @@ struct windows {
 	size_t last, last_n, last_count;
 	kp_id last_out[WINDOW_MAX];
 	uint16_t last_len[WINDOW_MAX];
-	struct part part[PARTS], around[PARTS];    /* around[i]: the begin of part[i] */
-	uint32_t rank[KP_BPE_MANY + PARTS * PART]; /* of each two symbols from rank_at on */
+	struct part part[PARTS], around[PARTS]; /* around[i]: the begin of part[i] */
+	uint32_t rank[KP_BPE_MANY + PARTS * PART +
+		      4]; /* of each symbol from rank_at on and the one before */
 	size_t rank_at;
 	uint64_t known[KNOWN]; /* by hash: 40 bits of pair, 24 of rank */
 };
@@ -299,7 +300,7 @@ static void find_ranks(struct windows *w, size_t end)
 		if (KP_UNLIKELY((*known ^ pair) >> 24)) {
 			*known = pair | (kp_bpe_rank(w->b, left, right) & 0xffffff);
 		}
-		w->rank[i - w->rank_at] = *known & 0xffffff;
+		w->rank[i + 1 - w->rank_at] = *known & 0xffffff;
 	}
 }
 
@@ -464,7 +465,20 @@ static int long_bytes(const struct kp_bpe *b, const uint8_t *p, size_t n, bool h
 int kp_bpe_long(
 	const struct kp_bpe *b, const uint8_t *p, size_t n, struct kp_ids *work, struct kp_err *err)
 {
-	return long_bytes(b, p, n, false, work, err);
+	size_t done = 0, apart = n;
+	while (n) {
+		if (b->ascii && kp_bpe_ascii(b, p, n, work, &done, &apart, err)) {
+			return -1;
+		}
+		p += done;
+		n -= done;
+		if (n && long_bytes(b, p, apart, false, work, err)) {
+			return -1;
+		}
+		p += KP_MIN(apart, n);
+		n -= KP_MIN(apart, n);
+	}
+	return 0;
 }
 
 int kp_bpe_heap(

@@ -3,6 +3,7 @@
    A block is a mapping of its own, of anonymous memory or of a file, so that dropping a tokenizer gives its memory back to the system. */
 #include "token/image.h"
 #include "base/mem.h"
+#include "token/bpe_ascii.h"
 #include "token/internal.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, FORMAT = 3, HUGE_PAGE = 2 << 20 };
+enum { ALIGN = 64, FORMAT = 4, HUGE_PAGE = 2 << 20 };
 
 struct section {
 	uint64_t at, n;
@@ -50,6 +51,7 @@ static void list(struct kp_tokenizer *t, struct table ret[KP_IMAGE_TABLES])
 		TABLE(b->partners, t->vocab.n + 1),
 		TABLE(b->product, b->n_merges),
 		TABLE(b->byte_pair, (size_t)1 << 16),
+		TABLE(b->ascii, (size_t)KP_ASCII_WORDS),
 		TABLE(b->char_index, (size_t)1 << 16),
 		TABLE(b->chars, b->n_chars),
 		TABLE(t->words.word, ((size_t)t->words.n_lines + KP_WORD_SPILL) * 4),

@@ -2,6 +2,7 @@
    by hash meets a free place. One pass over each table, without branches where it is long; 1 ms for 15 MB. What a table means is not
    looked at: that is the checksum's affair (images.h). */
 #include "token/image.h"
+#include "token/bpe_ascii.h"
 #include "token/internal.h"
 
 static int broken(struct kp_err *err, const char *what)
@@ -109,7 +110,7 @@ static int check_merges(const struct kp_tokenizer *t, struct kp_err *err)
 	if (!b->byte_pair || most > ranks || !ids_ok(b->byte_id, 256, t->vocab.n + 1)) {
 		return broken(err, "pairs of bytes");
 	}
-	return 0;
+	return kp_bpe_ascii_ok(b) ? 0 : broken(err, "pairs of letters");
 }
 
 static int check_words(const struct kp_tokenizer *t, struct kp_err *err)

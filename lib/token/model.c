@@ -9,6 +9,7 @@
 #include "token/model.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "token/bpe_ascii.h"
 #include "token/unicode.h"
 
 #include <string.h>
@@ -100,16 +101,9 @@ static int symbols(const struct kp_model *m, const struct kp_vocab *v, kp_str pi
 	return 0;
 }
 
-static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+static int merge_symbols(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
 	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err)
 {
-	if (m->ignore_merges || (m->whole_lines && piece.p[0] == '\n')) {
-		kp_id id = kp_vocab_find(v, piece);
-		if (id != KP_BPE_NO_ID) {
-			kp_ids_add(ids, id);
-			return 0;
-		}
-	}
 	kp_ids_reset(&w->syms);
 	w->syms.max = SIZE_MAX / 16;
 	if (symbols(m, v, piece, w->effort, &w->syms, err)) {
@@ -120,6 +114,31 @@ static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const 
 			err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", piece.n);
 	}
 	return kp_bpe_symbols(b, w->syms.p, w->syms.n, ids, err);
+}
+
+static int encode_bpe(const struct kp_model *m, const struct kp_vocab *v, const struct kp_bpe *b,
+	kp_str piece, struct kp_model_work *w, struct kp_ids *ids, struct kp_err *err)
+{
+	if (m->ignore_merges || (m->whole_lines && piece.p[0] == '\n')) {
+		kp_id id = kp_vocab_find(v, piece);
+		if (id != KP_BPE_NO_ID) {
+			kp_ids_add(ids, id);
+			return 0;
+		}
+	}
+	/* b->ascii: nothing but merges crosses a border between ASCII characters. */
+	while (b->ascii && piece.n > KP_BPE_SMALL) {
+		size_t done, apart;
+		if (kp_bpe_ascii(b, (const uint8_t *)piece.p, piece.n, ids, &done, &apart, err)) {
+			return -1;
+		}
+		kp_str next = kp_str_sub(piece, done, done + apart);
+		if (next.n && merge_symbols(m, v, b, next, w, ids, err)) {
+			return -1;
+		}
+		piece = kp_str_skip(piece, done + apart);
+	}
+	return piece.n ? merge_symbols(m, v, b, piece, w, ids, err) : 0;
 }
 
 size_t kp_model_symbols(
@@ -176,6 +195,7 @@ static int make_borders(
 	uint8_t flags = m->whole_lines ? KP_TOK_WORD : KP_TOK_SELF;
 	struct kp_merge *live = NULL;
 	int r = kp_bpe_drop_dead(b, v, m->char_id, &live, err) ||
+				kp_bpe_find_ascii(b, live, m->blank, err) ||
 				kp_borders_create(&m->borders, v, flags, m->blank, err)
 			? -1
 			: 0;

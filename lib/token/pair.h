@@ -72,4 +72,46 @@ static inline __attribute__((always_inline)) uint32_t kp_least(const uint32_t *k
 #endif
 }
 
+/* Of 64 entries of bpe.h's `ascii`, from pair[0] on, those whose rank is less than the second one's beside it on the left and the third one's on the right. */
+enum { KP_ASCII_NEVER = 1023 };
+static inline uint64_t kp_at_once_portable(const uint32_t *pair)
+{
+	uint64_t m = 0;
+	for (unsigned i = 0; i < 64; i++) {
+		uint32_t rank = pair[i] & KP_ASCII_NEVER,
+			 left = pair[(int)i - 1] >> 20 & KP_ASCII_NEVER,
+			 right = pair[i + 1] >> 10 & KP_ASCII_NEVER;
+		m |= (uint64_t)(rank < left && rank < right) << i;
+	}
+	return m;
+}
+#if defined(__SSE2__)
+static inline __m128i kp_at_once_four(const uint32_t *pair)
+{
+	__m128i mask = _mm_set1_epi32(KP_ASCII_NEVER);
+	__m128i before = _mm_loadu_si128((const __m128i *)(const void *)(pair - 1)),
+		here = _mm_loadu_si128((const __m128i *)(const void *)pair),
+		behind = _mm_loadu_si128((const __m128i *)(const void *)(pair + 1));
+	__m128i rank = _mm_and_si128(here, mask);
+	return _mm_and_si128(_mm_cmplt_epi32(rank, _mm_and_si128(_mm_srli_epi32(before, 20), mask)),
+		_mm_cmplt_epi32(rank, _mm_and_si128(_mm_srli_epi32(behind, 10), mask)));
+}
+#endif
+static inline uint64_t kp_at_once(const uint32_t *pair)
+{
+#if defined(__SSE2__)
+	uint64_t m = 0;
+	for (unsigned i = 0; i < 64; i += 16) {
+		__m128i a =
+			_mm_packs_epi32(kp_at_once_four(pair + i), kp_at_once_four(pair + i + 4));
+		__m128i b = _mm_packs_epi32(
+			kp_at_once_four(pair + i + 8), kp_at_once_four(pair + i + 12));
+		m |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_packs_epi16(a, b)) << i;
+	}
+	return m;
+#else
+	return kp_at_once_portable(pair);
+#endif
+}
+
 #endif

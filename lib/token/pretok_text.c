@@ -53,11 +53,13 @@ static inline uint64_t starts(
 static void run(struct kp_span *e, const uint8_t *p, const uint8_t *end, const uint8_t *readable)
 {
 	const struct kp_borders *c = &e->t->model.borders;
+	const uint8_t *letters = p; /* up to here there is no long piece of letters */
 	while (p < end && !e->failed) {
 		kp_span_room(e, &p, &end, &readable);
 		if (e->queued >= e->full) {
 			kp_span_step(e);
 		}
+		size_t n = 0;
 		if (KP_LIKELY(!(kp_load64(p) & UINT64_C(0x8080808080808080)))) {
 			bool all;
 			uint64_t m = starts(c, p, end, &all);
@@ -65,8 +67,9 @@ static void run(struct kp_span *e, const uint8_t *p, const uint8_t *end, const u
 				p = kp_span_block(e, p, m, all ? end : NULL);
 				continue;
 			}
+			n = p < letters ? 0 : kp_borders_letters(c, p, end, &letters);
 		}
-		size_t n = kp_borders_next(c, p, end);
+		n = n ? n : kp_borders_next(c, p, end);
 		kp_span_push(e, p, n);
 		p += n;
 	}

@@ -169,12 +169,53 @@ static void long_pieces_agree(void **state)
 	kp_ids_fini(&got);
 }
 
+/* Long pieces whose letters merge as they stand, with runs, bytes beyond ASCII and what is no symbol among them; and of those the pieces that kp_bpe_ascii cuts. */
+static void letters_agree(void **state)
+{
+	(void)state;
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_rng r;
+	struct kp_ids want, got;
+	static uint8_t p[6000];
+	kp_rng_seed(&r, test_seed());
+	kp_ids_init(&want, 1 << 20);
+	kp_ids_init(&got, 1 << 20);
+	for (int v = 0; v < 16; v++) {
+		made_init(&made, &r, 20 + kp_rng_below(&r, 600), v % 2);
+		struct kp_tokenizer *t = made_load(&made, made_pretoks[0], false, false, "");
+		assert_non_null(t->bpe.ascii);
+		for (int k = 0; k < 12; k++) {
+			size_t n = 1 + kp_rng_below(&r, sizeof(p)), run = 0;
+			static const char letter[] = "abc =12\nz";
+			size_t span = 1 + kp_rng_below(&r, sizeof(letter) - 1);
+			for (size_t i = 0; i < n; i++) {
+				run = run                     ? run - 1
+				      : kp_rng_below(&r, 400) ? 0
+							      : kp_rng_below(&r, 3000);
+				bool same = i && run && k % 3 == 0;
+				p[i] = same ? p[i - 1] : (uint8_t)letter[kp_rng_below(&r, span)];
+				p[i] = k % 4 == 1 && kp_rng_below(&r, 700) == 0 ? 0xd0 : p[i];
+			}
+			kp_ids_reset(&want);
+			kp_ids_reset(&got);
+			assert_int_equal(kp_bpe_heap(&t->bpe, p, n, &want, &err), 0);
+			assert_int_equal(kp_bpe_long(&t->bpe, p, n, &got, &err), 0);
+			assert_ids(&got, &want, kp_str_n((const char *)p, KP_MIN(n, 100U)));
+		}
+		kp_tokenizer_unref(t);
+		kp_arena_destroy(made.arena);
+	}
+	kp_ids_fini(&want);
+	kp_ids_fini(&got);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_ways_agree),
 		cmocka_unit_test(pieces_at_once),
 		cmocka_unit_test(long_pieces_agree),
+		cmocka_unit_test(letters_agree),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

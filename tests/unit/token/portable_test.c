@@ -77,12 +77,28 @@ static void least_of_keys(void **state)
 	}
 }
 
+static void at_once_of_pairs(void **state)
+{
+	(void)state;
+	struct kp_rng r;
+	uint32_t pair[1 + 64 + 1];
+	kp_rng_seed(&r, test_seed());
+	for (int k = 0; k < 5000; k++) {
+		for (size_t i = 0; i < KP_LEN(pair); i++) {
+			pair[i] = (uint32_t)kp_rng_below(&r, UINT64_C(1) << 32);
+			pair[i] &= k % 2 ? UINT32_MAX : 7 * UINT32_C(0x100401);
+		}
+		assert_true(kp_at_once(pair + 1) == kp_at_once_portable(pair + 1));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_at_every_place),
 		cmocka_unit_test(pairs_of_a_line),
 		cmocka_unit_test(least_of_keys),
+		cmocka_unit_test(at_once_of_pairs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
