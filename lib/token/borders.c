@@ -1,4 +1,4 @@
-/* DESIGN: see borders.h. 1 MiB in all.
+/* DESIGN: see borders.h. 0.7 MiB, and 4 KiB for each table: Gemma 3 has 238.
 
    Blanks in a row (indentation): where every merge of blanks alone comes before every merge over an end of theirs, a row has become what it becomes alone before anything
    can join it. When its last token is more than one blank then, and no merge joins two blanks and something else behind them, nothing ever does. */
@@ -7,53 +7,109 @@
 
 #include <string.h>
 
-static void put(uint64_t *set, size_t bit)
+static void put(uint64_t *set, size_t bit, uint64_t bits)
 {
-	set[bit >> 6] |= UINT64_C(1) << (bit & 63);
+	set[bit >> 6] |= bits << (bit & 63);
 }
 
-static uint32_t spelled(const struct kp_borders *c, uint32_t cp)
+/* The row of a pair of characters; NULL: the pair is in the set. Tables are numbered as they are wanted. */
+static struct kp_border_row *find_row(struct kp_borders *c, uint32_t a, uint32_t b)
 {
-	return c->blank && cp == KP_BORDER_BLANK ? ' ' : cp;
+	if ((a | b) >= KP_BORDER_DIRECT) {
+		return NULL;
+	}
+	uint8_t *block = &c->index[a >> 7 << 7 | b >> 7];
+	if (*block == KP_BORDER_EMPTY) {
+		*block = c->n_blocks < KP_BORDER_BLOCKS ? (uint8_t)c->n_blocks++ : KP_BORDER_IN_SET;
+	}
+	return *block == KP_BORDER_IN_SET ? NULL : &c->row[(size_t)*block << 7 | (a & 127)];
+}
+
+static void put_pair(struct kp_borders *c, uint32_t a, uint32_t b, bool is_token)
+{
+	struct kp_border_row *row = find_row(c, a, b);
+	uint64_t bit = UINT64_C(1) << (b & 63);
+	if (row) {
+		row->inside[b >> 6 & 1] |= bit;
+		row->token[b >> 6 & 1] |= is_token ? bit : 0;
+	} else {
+		put(c->set, kp_border_pair(a, b), is_token ? KP_PAIR_TOKEN : KP_PAIR_INSIDE);
+	}
+}
+
+/* How text may have a character: "▁" also as a blank. */
+static unsigned spellings(const struct kp_borders *c, uint32_t cp, uint32_t out[2])
+{
+	out[0] = cp;
+	out[1] = ' ';
+	return c->blank && cp == KP_BORDER_BLANK ? 2 : 1;
+}
+
+static void add_pair(struct kp_borders *c, uint32_t a, uint32_t b, bool is_token)
+{
+	uint32_t x[2], y[2];
+	unsigned n = spellings(c, a, x), m = spellings(c, b, y);
+	for (unsigned i = 0; i < n * m; i++) {
+		put_pair(c, x[i / m], y[i % m], is_token);
+	}
+}
+
+static void add_triple(struct kp_borders *c, uint32_t a, uint32_t b, uint32_t d)
+{
+	uint32_t x[2], y[2], z[2];
+	unsigned n = spellings(c, a, x), m = spellings(c, b, y), k = spellings(c, d, z);
+	for (unsigned i = 0; i < n * m * k; i++) {
+		put(c->set + KP_BORDER_TRIPLE,
+			kp_border_triple(x[i / k / m], y[i / k % m], z[i % k]), 1);
+	}
 }
 
 static void add(struct kp_borders *c, kp_str s)
 {
 	uint32_t a = KP_BORDER_NONE, b = KP_BORDER_NONE;
-	size_t n = 0, len;
-	for (size_t at = 0; at < s.n; at += len, n++) {
+	size_t len;
+	for (size_t at = 0; at < s.n; at += len) {
 		uint32_t next = kp_uc_get((const uint8_t *)s.p + at, &len);
 		if (b != KP_BORDER_NONE) {
-			uint32_t x = spelled(c, b), y = spelled(c, next);
-			put(c->set + KP_BORDER_PAIR, kp_border_pair(b, next));
-			if (x < 128 && y < 128) {
-				put(c->set, 128 * x + y);
-			}
+			add_pair(c, b, next, a == KP_BORDER_NONE && at + len == s.n);
 		}
 		if (a != KP_BORDER_NONE) {
-			put(c->set + KP_BORDER_TRIPLE, kp_border_triple(a, b, next));
+			add_triple(c, a, b, next);
 		}
 		a = b;
 		b = next;
 	}
-	if (n == 2) {
-		put(c->set + KP_BORDER_WHOLE, kp_border_pair(a, b));
+}
+
+static void *zeros(size_t n)
+{
+	void *p = kp_try_malloc(n);
+	if (p) {
+		memset(p, 0, n);
 	}
+	return p;
 }
 
 int kp_borders_create(struct kp_borders *c, const struct kp_vocab *v, uint8_t flags, bool blank,
 	struct kp_err *err)
 {
-	*c = (struct kp_borders){ .blank = blank };
-	c->set = kp_try_malloc(KP_BORDER_WORDS * sizeof(*c->set));
-	if (!c->set) {
-		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
+	const size_t table = 128 * sizeof(*c->row);
+	*c = (struct kp_borders){ .blank = blank, .n_blocks = KP_BORDER_ASCII };
+	c->set = zeros(KP_BORDER_WORDS * sizeof(*c->set));
+	c->index = zeros(KP_BORDER_INDEX * sizeof(*c->index));
+	c->row = zeros(KP_BORDER_BLOCKS * table);
+	if (c->index && c->row) {
+		(void)find_row(c, 0, 0);
 	}
-	memset(c->set, 0, KP_BORDER_WORDS * sizeof(*c->set));
-	for (kp_id id = 0; id < v->n; id++) {
+	for (kp_id id = 0; c->set && c->index && c->row && id < v->n; id++) {
 		if (v->tok[id].flags & flags) {
 			add(c, kp_vocab_bytes(v, id));
 		}
+	}
+	void *rows = c->row ? kp_try_realloc(c->row, c->n_blocks * table) : NULL;
+	c->row = rows ? rows : c->row;
+	if (!c->set || !c->index || !rows) {
+		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "index `%zu` tokens", v->n);
 	}
 	return 0;
 }
@@ -61,17 +117,25 @@ int kp_borders_create(struct kp_borders *c, const struct kp_vocab *v, uint8_t fl
 void kp_borders_fini(struct kp_borders *c)
 {
 	kp_free(&c->set);
+	kp_free(&c->index);
+	kp_free(&c->row);
 }
 
-static uint32_t character(
-	const struct kp_borders *c, const uint8_t *p, const uint8_t *end, size_t *ret_n)
+/* What the characters around a and b decide, those at p and before a (KP_BORDER_NONE: none); rare, and out of the loop's way. */
+static __attribute__((noinline)) bool joined_around(const struct kp_borders *c, uint32_t x,
+	uint32_t a, uint32_t b, const uint8_t *p, const uint8_t *end)
 {
-	*ret_n = 0;
-	if (p == end) {
-		return KP_BORDER_NONE;
-	}
-	uint32_t cp = kp_uc_get(p, ret_n);
-	return c->blank && cp == ' ' ? KP_BORDER_BLANK : cp;
+	size_t n;
+	return kp_borders_joined(
+		c, KP_PAIR_INSIDE, x, a, b, p < end ? kp_uc_get(p, &n) : KP_BORDER_NONE);
+}
+
+/* May something join a and b? x: the character before them, or none; p: behind them. */
+static inline bool joined(const struct kp_borders *c, uint32_t x, uint32_t a, uint32_t b,
+	const uint8_t *p, const uint8_t *end)
+{
+	unsigned pair = kp_borders_pair(c, a, b);
+	return pair == KP_PAIR_TOKEN || (pair && joined_around(c, x, a, b, p, end));
 }
 
 size_t kp_borders_next(const struct kp_borders *c, const uint8_t *p, const uint8_t *end)
@@ -79,21 +143,14 @@ size_t kp_borders_next(const struct kp_borders *c, const uint8_t *p, const uint8
 	if (!c->set) {
 		return (size_t)(end - p);
 	}
-	size_t n, m;
-	const uint8_t *q = p;
-	uint32_t x = KP_BORDER_NONE, a = character(c, q, end, &n);
-	q += n;
-	uint32_t b = character(c, q, end, &n);
-	while (q < end) {
-		uint32_t y = character(c, q + n, end, &m);
-		if (!kp_borders_joined(c, x, a, b, y)) {
+	size_t n;
+	uint32_t x = KP_BORDER_NONE, a = kp_uc_get(p, &n), b;
+	const uint8_t *q = p + n;
+	for (; q < end; q += n, x = a, a = b) {
+		b = kp_uc_get(q, &n);
+		if (!joined(c, x, a, b, q + n, end)) {
 			break;
 		}
-		q += n;
-		x = a;
-		a = b;
-		b = y;
-		n = m;
 	}
 	return (size_t)(q - p);
 }
@@ -117,8 +174,8 @@ size_t kp_borders_letters(
 	}
 	*ret_end = q;
 	for (; q < end && q - p >= KP_BORDER_LETTERS; q--) {
-		uint32_t b = character(c, q, end, &n);
-		if (!kp_borders_joined(c, q[-2], q[-1], b, character(c, q + n, end, &n))) {
+		uint32_t b = kp_uc_get(q, &n);
+		if (!joined(c, q[-2], q[-1], b, q + n, end)) {
 			break;
 		}
 	}

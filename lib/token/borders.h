@@ -1,7 +1,7 @@
 /* Places in a text over which no merge can reach, whatever else the text holds: pieces between them are short, come again, and are cached. A token that covers
    the border between two characters has them side by side; so where no token has the two, or no token is the two alone and none has them with the
-   character before or with the one behind, nothing ever joins. The sets are by hash: one that says yes by mistake only leaves a
-   border uncut. Immutable after creation. */
+   character before or with the one behind, nothing ever joins. Pairs of alphabets have tables (a language's letters are in one or two cache lines), the others and all triples
+   are in a set by hash: one that says yes by mistake only leaves a border uncut. Immutable after creation. */
 #ifndef KP_TOKEN_BORDERS_H
 #define KP_TOKEN_BORDERS_H
 
@@ -9,20 +9,40 @@
 #include "token/unicode.h"
 
 enum {
-	KP_BORDER_PAIR_BITS = 21,
+	KP_BORDER_DIRECT =
+		0x4000, /* characters that have tables of their pairs, by groups of 128: all alphabets, and kana */
+	KP_BORDER_INDEX = (KP_BORDER_DIRECT >> 7) * (KP_BORDER_DIRECT >> 7),
+	KP_BORDER_BLOCKS = 256, /* tables at most; the first ones: */
+	KP_BORDER_EMPTY = 0,
+	KP_BORDER_IN_SET =
+		1, /* as empty; of groups that found no room, whose pairs are in the set */
+	KP_BORDER_ASCII = 2,
+	KP_BORDER_PAIR_BITS = 19,
 	KP_BORDER_TRIPLE_BITS = 22,
-	/* Where the sets are, in words of 64 bits: pairs of ASCII characters (bit b of row a, two words a row), all pairs, pairs that are a token,
-	   triples. */
-	KP_BORDER_PAIR = 256,
-	KP_BORDER_WHOLE = KP_BORDER_PAIR + (1 << (KP_BORDER_PAIR_BITS - 6)),
-	KP_BORDER_TRIPLE = KP_BORDER_WHOLE + (1 << (KP_BORDER_PAIR_BITS - 6)),
+	/* The set, in words of 64 bits: two bits for each pair, then triples. */
+	KP_BORDER_TRIPLE = 1 << (KP_BORDER_PAIR_BITS - 5),
 	KP_BORDER_WORDS = KP_BORDER_TRIPLE + (1 << (KP_BORDER_TRIPLE_BITS - 6)),
 };
 #define KP_BORDER_NONE  0x1fffffU /* no character */
 #define KP_BORDER_BLANK 0x2581U   /* "▁", which a blank may stand for */
 
+/* What is known of two characters side by side. */
+enum {
+	KP_PAIR_APART = 0, /* in no token */
+	KP_PAIR_INSIDE = 1,
+	KP_PAIR_TOKEN = 3, /* they are one, and nothing else is to be asked */
+};
+
+/* A character's row of a table: the 128 that may stand behind it. */
+struct kp_border_row {
+	uint64_t token[2], inside[2];
+};
+
 struct kp_borders {
-	uint64_t *set;   /* KP_BORDER_WORDS; NULL: nothing is ever cut */
+	uint64_t *set;             /* KP_BORDER_WORDS; NULL: nothing is ever cut */
+	uint8_t *index;            /* KP_BORDER_INDEX, by the two characters' groups: which table */
+	struct kp_border_row *row; /* 128 for each table */
+	size_t n_blocks;
 	bool blank;      /* a blank is "▁" */
 	unsigned blanks; /* Behind 2 to so many blanks in a row a text can be cut; 0: it cannot */
 };
@@ -39,40 +59,61 @@ size_t kp_borders_letters(
 void kp_borders_find_blanks(
 	struct kp_borders *c, const struct kp_bpe *b, const struct kp_merge *m, size_t n);
 
+/* The first of its two bits. */
 static inline size_t kp_border_pair(uint32_t a, uint32_t b)
 {
 	uint64_t h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
-	return (size_t)(h >> (64 - KP_BORDER_PAIR_BITS));
+	return (size_t)(h >> (64 - KP_BORDER_PAIR_BITS)) << 1;
 }
 static inline size_t kp_border_triple(uint32_t a, uint32_t b, uint32_t c)
 {
 	uint64_t h = ((uint64_t)a << 42 ^ (uint64_t)b << 21 ^ c) * UINT64_C(0x9e3779b97f4a7c15);
 	return (size_t)(h >> (64 - KP_BORDER_TRIPLE_BITS));
 }
-static inline bool kp_border_has(const uint64_t *set, size_t bit)
+
+static inline bool kp_border_in(const uint64_t set[2], uint32_t b)
 {
-	return set[bit >> 6] >> (bit & 63) & 1;
+	return set[b >> 6 & 1] >> (b & 63) & 1;
 }
 
-/* Do two ASCII characters stand side by side in a token? */
-static inline bool kp_borders_ascii(const struct kp_borders *c, uint32_t a, uint32_t b)
+/* KP_PAIR_*. Blanks that are "▁" may stand as either. */
+static inline unsigned kp_borders_pair(const struct kp_borders *c, uint32_t a, uint32_t b)
 {
-	return c->set[2 * a + (b >> 6)] >> (b & 63) & 1;
-}
-
-/* May something join a and b, between x and y (KP_BORDER_NONE: an end or a cut)? Blanks are "▁" already where they are to be. */
-static inline bool kp_borders_joined(
-	const struct kp_borders *c, uint32_t x, uint32_t a, uint32_t b, uint32_t y)
-{
-	const uint64_t *pair = c->set + KP_BORDER_PAIR, *whole = c->set + KP_BORDER_WHOLE,
-		       *triple = c->set + KP_BORDER_TRIPLE;
-	if (a < 128 && b < 128 ? !kp_borders_ascii(c, a, b)
-			       : !kp_border_has(pair, kp_border_pair(a, b))) {
-		return false;
+	if (KP_LIKELY((a | b) < KP_BORDER_DIRECT)) {
+		size_t block = c->index[a >> 7 << 7 | b >> 7];
+		const struct kp_border_row *r = &c->row[block << 7 | (a & 127)];
+		if (KP_LIKELY(kp_border_in(r->token, b))) {
+			return KP_PAIR_TOKEN;
+		}
+		if (KP_LIKELY(block != KP_BORDER_IN_SET)) {
+			return kp_border_in(r->inside, b);
+		}
 	}
-	return kp_border_has(whole, kp_border_pair(a, b)) ||
-	       (x != KP_BORDER_NONE && kp_border_has(triple, kp_border_triple(x, a, b))) ||
-	       (y != KP_BORDER_NONE && kp_border_has(triple, kp_border_triple(a, b, y)));
+	size_t bit = kp_border_pair(a, b);
+	return c->set[bit >> 6] >> (bit & 63) & 3;
+}
+
+/* The same of two ASCII characters. */
+static inline unsigned kp_borders_ascii(const struct kp_borders *c, uint32_t a, uint32_t b)
+{
+	const struct kp_border_row *r = &c->row[KP_BORDER_ASCII << 7 | a];
+	return kp_border_in(r->inside, b) | (unsigned)kp_border_in(r->token, b) << 1;
+}
+
+/* Are three characters side by side in a token? KP_BORDER_NONE: an end or a cut. */
+static inline bool kp_borders_triple(const struct kp_borders *c, uint32_t x, uint32_t y, uint32_t z)
+{
+	size_t bit = kp_border_triple(x, y, z);
+	return x != KP_BORDER_NONE && z != KP_BORDER_NONE &&
+	       (c->set[KP_BORDER_TRIPLE + (bit >> 6)] >> (bit & 63) & 1);
+}
+
+/* May something join a and b, of which `pair` is known, between x and y? */
+static inline bool kp_borders_joined(
+	const struct kp_borders *c, unsigned pair, uint32_t x, uint32_t a, uint32_t b, uint32_t y)
+{
+	return pair == KP_PAIR_TOKEN ||
+	       (pair && (kp_borders_triple(c, x, a, b) || kp_borders_triple(c, a, b, y)));
 }
 
 /* How many bytes at p < end can be encoded apart from what follows. */

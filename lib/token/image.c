@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, FORMAT = 4, HUGE_PAGE = 2 << 20 };
+enum { ALIGN = 64, FORMAT = 5, HUGE_PAGE = 2 << 20 };
 
 struct section {
 	uint64_t at, n;
@@ -61,6 +61,8 @@ static void list(struct kp_tokenizer *t, struct table ret[KP_IMAGE_TABLES])
 		TABLE(m->rank, m->n_scores),
 		TABLE(m->char_id, (size_t)KP_MODEL_DIRECT),
 		TABLE(m->borders.set, (size_t)KP_BORDER_WORDS),
+		TABLE(m->borders.index, (size_t)KP_BORDER_INDEX),
+		TABLE(m->borders.row, 128 * m->borders.n_blocks),
 		TABLE(t->words.longer, (size_t)KP_LONGER_WORDS),
 	};
 	memcpy(ret, tables, sizeof(tables));

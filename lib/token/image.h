@@ -15,7 +15,7 @@ struct kp_token_image {
 	char *p; /* of a mapping; NULL: none */
 	size_t n;
 };
-enum { KP_IMAGE_MAX = 1 << 30, KP_IMAGE_TABLES = 20 };
+enum { KP_IMAGE_MAX = 1 << 30, KP_IMAGE_TABLES = 22 };
 
 /* A block of the tables and facts of a tokenizer that was built. RESOURCE_EXHAUSTED. */
 int kp_token_image_make(

@@ -125,11 +125,21 @@ static int check_words(const struct kp_tokenizer *t, struct kp_err *err)
 	return ok ? 0 : broken(err, "words");
 }
 
+/* Tables that no index leaves: of tokenizers that cut text, if not always into short pieces. */
+static bool borders_ok(const struct kp_borders *c)
+{
+	bool ok = !c->set || (c->index && c->row && c->n_blocks > KP_BORDER_ASCII);
+	for (size_t i = 0; c->set && ok && i < KP_BORDER_INDEX; i++) {
+		ok = c->index[i] < c->n_blocks;
+	}
+	return ok;
+}
+
 /* Text that is cut takes bytes and words without asking whether they are there. */
 static int check_text(const struct kp_tokenizer *t, struct kp_err *err)
 {
 	bool text = t->pretok.run == kp_pretok_text.run;
-	bool ok = text == t->cut_text &&
+	bool ok = text == t->cut_text && borders_ok(&t->model.borders) &&
 		  (!text || (t->model.kind == KP_MODEL_BPE && t->model.borders.set &&
 				    ids_ok(t->model.byte, 256, t->vocab.n)));
 	if (!ok) {

@@ -242,6 +242,7 @@ static void model(struct facts *f, struct kp_model *m)
 	FLAG(f, m->blank);
 	FLAG(f, m->borders.blank);
 	NUMBER(f, m->borders.blanks, KP_BORDER_BLANKS);
+	NUMBER(f, m->borders.n_blocks, KP_BORDER_BLOCKS);
 	text(f, &m->prefix);
 	text(f, &m->suffix);
 	NUMBER(f, m->max_chars, SIZE_MAX);
@@ -360,4 +361,4 @@ int kp_facts_read(struct kp_tokenizer *t, kp_str in, struct kp_err *err)
 }
 
 /* A member more, somewhere in there? Then it is missing above, or in image.c's list (n_cuts is found anew). */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct kp_tokenizer) == 31360, "image_facts.c");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct kp_tokenizer) == 31384, "image_facts.c");

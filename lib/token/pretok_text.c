@@ -4,20 +4,34 @@
 #include "token/block.h"
 #include "token/pretok.h"
 
-static inline uint32_t marked(uint8_t c)
+/* The borders of q that are none, since no two such characters are in a token; *ret_unsure: those for which the characters around decide. */
+static inline uint64_t ask(
+	const struct kp_borders *c, const uint8_t *p, uint64_t q, uint64_t *ret_unsure)
 {
-	return c == ' ' ? KP_BORDER_BLANK : c;
+	uint64_t cut = 0, unsure = 0;
+	for (; q; q &= q - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(q),
+			 pair = kp_borders_ascii(c, p[i - 1], p[i]);
+		cut |= (uint64_t)(pair == KP_PAIR_APART) << i;
+		unsure |= (uint64_t)(pair == KP_PAIR_INSIDE) << i;
+	}
+	*ret_unsure = unsure;
+	return cut;
 }
 
-static inline bool joined(const struct kp_borders *c, const struct kp_block *b, const uint8_t *p,
-	unsigned i, uint64_t m)
+/* What those are cut at, left to right, since over a cut nothing reaches; n: bytes that show. */
+static inline uint64_t ask_around(
+	const struct kp_borders *c, const uint8_t *p, unsigned n, uint64_t unsure, uint64_t cut)
 {
-	if (!kp_borders_ascii(c, p[i - 1], p[i])) {
-		return false;
+	for (; KP_UNLIKELY(unsure); unsure &= unsure - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(unsure);
+		bool before = i > 1 && !(cut >> (i - 1) & 1);
+		bool joined =
+			kp_borders_joined(c, KP_PAIR_INSIDE, before ? p[i - 2] : KP_BORDER_NONE,
+				p[i - 1], p[i], i + 1 < n ? p[i + 1] : KP_BORDER_NONE);
+		cut |= (uint64_t)!joined << i;
 	}
-	bool before = i > 1 && !(m >> (i - 1) & 1);
-	return kp_borders_joined(c, before ? marked(p[i - 2]) : KP_BORDER_NONE, marked(p[i - 1]),
-		marked(p[i]), i + 1 < b->n ? marked(p[i + 1]) : KP_BORDER_NONE);
+	return cut;
 }
 
 /* The characters behind rows of blanks that can be cut there. */
@@ -39,13 +53,14 @@ static inline uint64_t starts(
 	struct kp_block b;
 	kp_block_load(&b, p, end, 0);
 	uint64_t letter = b.a.letter, m = c->blanks ? behind_blanks(c, &b) : 0;
-	/* A border is certain when the character behind it shows too. */
-	uint64_t q = (b.all ? b.valid : b.valid >> 1) & ~UINT64_C(1) &
-		     ~(letter & (letter | b.a.blank) << 1) & ~m;
-	for (; q; q &= q - 1) {
-		unsigned i = (unsigned)__builtin_ctzll(q);
-		m |= (uint64_t)!joined(c, &b, p, i, m) << i;
+	/* A border is certain when the character behind it shows too. Rows of blanks are tokens. */
+	uint64_t unsure, q = (b.all ? b.valid : b.valid >> 1) & ~UINT64_C(1) &
+			     ~(letter & (letter | b.a.blank) << 1) & ~m;
+	if (kp_borders_ascii(c, ' ', ' ') == KP_PAIR_TOKEN) {
+		q &= ~(b.a.blank & b.a.blank << 1);
 	}
+	m |= ask(c, p, q, &unsure);
+	m = ask_around(c, p, b.n, unsure, m);
 	*ret_all = b.all;
 	return m;
 }

@@ -2,10 +2,10 @@
    merges of blanks come first, as Gemma's, and for others. Line ends are added tokens, so pieces of several lines are looked up together. */
 #include "tests/unit/token/naive.h"
 
-enum { MAX = 512 };
+enum { MAX = 1024 };
 static struct made made;
 static uint16_t rank[MAX][MAX]; /* UINT16_MAX: never */
-static const char *const chars[] = { "▁", "a", "b", "c", "(", "-", "é", "中", "_", "=" };
+static const char *const chars[] = { "▁", "a", "b", "c", "(", "-", "é", "中", "я", "_", "=" };
 enum { FIRST = 257, NEWLINE = 256 };
 
 static void add_token(kp_str s)
@@ -32,7 +32,20 @@ static void join_blanks(struct kp_rng *r, size_t most)
 	}
 }
 
-static void make(struct kp_rng *r, bool first)
+/* Pairs of letters of as many alphabets as have tables: what comes later has none. */
+static void fill_tables(void)
+{
+	uint32_t first = (uint32_t)made.n_tokens;
+	for (uint32_t i = 0; i < 17; i++) {
+		char text[4];
+		add_token(kp_str_n(text, kp_utf8_encode(0x1000 + 128 * i, text)));
+	}
+	for (uint32_t i = 0; i < 17 * 17; i++) {
+		made_join(&made, first + i / 17, first + i % 17);
+	}
+}
+
+static void make(struct kp_rng *r, bool first, bool full)
 {
 	char name[8];
 	made = (struct made){ .arena = kp_arena_create(16 << 20) };
@@ -43,6 +56,9 @@ static void make(struct kp_rng *r, bool first)
 	add_token(KP_S("\n"));
 	for (size_t i = 0; i < KP_LEN(chars) - 1; i++) { /* "=" is not known */
 		add_token(kp_str_c(chars[i]));
+	}
+	if (full) {
+		fill_tables();
 	}
 	if (first) {
 		join_blanks(r, 2 + kp_rng_below(r, 14));
@@ -151,16 +167,17 @@ static void pieces_are_as_the_whole(void **state)
 	struct kp_rng r;
 	struct kp_ids want, got;
 	struct kp_buf text;
-	size_t cut = 0;
+	size_t cut = 0, full = 0;
 	kp_rng_seed(&r, test_seed());
 	kp_ids_init(&want, 1 << 20);
 	kp_ids_init(&got, 1 << 20);
 	kp_buf_init(&text, 1 << 20);
 	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
 	for (int v = 0; v < 200; v++) {
-		make(&r, v % 4);
+		make(&r, v % 4, v % 5 == 0);
 		struct kp_tokenizer *t = load();
 		cut += t->model.borders.blanks > 0;
+		full += t->model.borders.n_blocks == KP_BORDER_BLOCKS;
 		for (int k = 0; k < 60; k++) {
 			random_text(&r, kp_rng_below(&r, k % 8 ? 60 : 600), &text, &want);
 			struct kp_text x = kp_text_trusted(kp_buf_str(&text));
@@ -175,6 +192,7 @@ static void pieces_are_as_the_whole(void **state)
 		kp_arena_destroy(made.arena);
 	}
 	assert_in_range(cut, 20, 180);
+	assert_int_equal(full, 40);
 	kp_token_scratch_destroy(s);
 	kp_ids_fini(&want);
 	kp_ids_fini(&got);
