@@ -274,13 +274,44 @@ static size_t look_up(struct kp_span *e, size_t from, size_t n, size_t *ret_long
 	return k;
 }
 
-/* The ids of k missed pieces. */
-static void resolve(struct kp_span *e, size_t k)
+/* What is to be merged side by side, and where the number of ids goes. */
+struct jobs {
+	size_t n;
+	struct kp_bpe_job job[KP_QUEUE_ROOM + KP_LONGS];
+	uint32_t *count[KP_QUEUE_ROOM + KP_LONGS];
+};
+
+static void add_job(struct jobs *j, struct kp_bpe_job job, uint32_t *count)
+{
+	j->job[j->n] = job;
+	j->count[j->n++] = count;
+}
+
+static void merge_jobs(const struct kp_tokenizer *t, struct jobs *j, bool few)
+{
+	(few ? kp_bpe_merge_all : kp_bpe_merge_windows)(&t->bpe, j->job, j->n);
+	for (size_t i = 0; i < j->n; i++) {
+		*j->count[i] = (uint32_t)j->job[i].n;
+	}
+}
+
+/* The merges of a piece. sym: room for as many as it has bytes, for text. */
+static struct kp_bpe_job make_job(
+	const struct kp_tokenizer *t, const struct kp_queued *q, kp_id *ids, kp_id *sym)
+{
+	struct kp_bpe_job job = { .p = q->p, .n = q->n, .ids = ids };
+	if (t->cut_text) {
+		job.p = NULL;
+		job.sym = sym;
+		job.n = kp_model_symbols(&t->model, &t->vocab, q->p, q->n, sym);
+	}
+	return job;
+}
+
+/* The ids of k missed pieces, or what is to be merged for them. */
+static void resolve_short(struct kp_span *e, size_t k, struct jobs *few)
 {
 	const struct kp_tokenizer *t = e->t;
-	struct kp_bpe_job job[KP_QUEUE_ROOM];
-	uint16_t at[KP_QUEUE_ROOM]; /* in `missed` */
-	size_t n = 0;
 	for (size_t i = 0; i < k; i++) {
 		const struct kp_queued *q = &e->queue[e->missed_at[i]];
 		__builtin_prefetch(kp_words_line(
@@ -295,30 +326,18 @@ static void resolve(struct kp_span *e, size_t k)
 		struct kp_missed *m = &e->missed[i];
 		m->ids[0] = id;
 		m->count = 1;
-		if (id != KP_BPE_NO_ID) {
-			continue;
+		if (id == KP_BPE_NO_ID) {
+			add_job(few, make_job(t, q, m->ids, m->sym), &m->count);
 		}
-		job[n] = (struct kp_bpe_job){ .p = q->p, .n = q->n, .ids = m->ids };
-		if (t->cut_text) {
-			job[n].p = NULL;
-			job[n].sym = m->sym;
-			job[n].n = kp_model_symbols(&t->model, &t->vocab, q->p, q->n, m->sym);
-		}
-		at[n++] = (uint16_t)i;
-	}
-	kp_bpe_merge_all(&t->bpe, job, n);
-	for (size_t i = 0; i < n; i++) {
-		e->missed[at[i]].count = (uint32_t)job[i].n;
 	}
 }
 
-/* Those of the n longer pieces that nobody knows, the first ones of them; how many. One alone is as well taken later. */
-static size_t resolve_long(struct kp_span *e, size_t n)
+/* The same of the n longer pieces, the first of those that nobody knows; how many. Text has fewer symbols than bytes. */
+static size_t resolve_long(struct kp_span *e, size_t n, struct jobs *few, struct jobs *many)
 {
 	const struct kp_tokenizer *t = e->t;
-	struct kp_bpe_job job[KP_LONGS];
 	size_t k = 0, count;
-	for (size_t i = 0; i < n && n > 1 && k < KP_LONGS; i++) {
+	for (size_t i = 0; i < n && k < KP_LONGS; i++) {
 		const struct kp_queued *q = &e->queue[e->long_at[i]];
 		if (q->n > KP_BPE_MANY ||
 			kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n,
@@ -326,22 +345,24 @@ static size_t resolve_long(struct kp_span *e, size_t n)
 			whole(t, q->p, q->n) != KP_BPE_NO_ID) {
 			continue;
 		}
-		struct kp_long *x = &e->longs[k];
+		struct kp_long *x = &e->longs[k++];
 		x->q = q;
-		job[k] = (struct kp_bpe_job){ .p = q->p, .n = q->n, .ids = x->ids };
-		if (t->cut_text) {
-			job[k].p = NULL;
-			job[k].sym = x->sym;
-			job[k].n = kp_model_symbols(&t->model, &t->vocab, q->p, q->n, x->sym);
-		}
-		k++;
-	}
-	k = k > 1 ? k : 0;
-	kp_bpe_merge_windows(&t->bpe, job, k);
-	for (size_t i = 0; i < k; i++) {
-		e->longs[i].count = (uint32_t)job[i].n;
+		struct kp_bpe_job job = make_job(t, q, x->ids, x->sym);
+		add_job(job.n <= KP_BPE_FEW ? few : many, job, &x->count);
 	}
 	return k;
+}
+
+/* The ids of k missed pieces and some of the n longer ones; how many of those. */
+static size_t resolve(struct kp_span *e, size_t k, size_t n)
+{
+	struct jobs few, many;
+	few.n = many.n = 0;
+	resolve_short(e, k, &few);
+	size_t n_long = resolve_long(e, n, &few, &many);
+	merge_jobs(e->t, &few, true);
+	merge_jobs(e->t, &many, false);
+	return n_long;
 }
 
 /* The ids of a piece that are not in its entry. next, next_long: of those that are resolved; end_long: behind the last of the longer ones. */
@@ -432,8 +453,7 @@ static void drain_at_once(struct kp_span *e, size_t from, size_t n)
 {
 	e->apart.id[0] = (kp_id)KP_CACHE_FAR << 24;
 	size_t n_long, k = look_up(e, from, n, &n_long), next = 0, out = e->n;
-	resolve(e, k);
-	const struct kp_long *next_long = e->longs, *end_long = e->longs + resolve_long(e, n_long);
+	const struct kp_long *next_long = e->longs, *end_long = e->longs + resolve(e, k, n_long);
 	for (const struct kp_queued *q = e->queue + from, *last = e->queue + n; q < last; q++) {
 		kp_id id[4];
 		memcpy(id, q->bucket->id, sizeof(id));
