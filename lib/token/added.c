@@ -7,7 +7,7 @@
 #include "token/added.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "token/hash.h"
+#include "token/ascii.h"
 #include "token/unicode.h"
 
 #include <stdlib.h>
@@ -39,18 +39,15 @@ int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n
 		}
 		m->order[m->n++] = (uint32_t)i;
 		uint8_t c = (uint8_t)t.p[0];
-		for (size_t k = m->n_firsts; !m->first[c] && k < KP_ADDED_FIRSTS; k++) {
-			memset(m->firsts[k], c, sizeof(m->firsts[k]));
-			if (m->n_firsts) {
-				break;
-			}
+		if (!m->first[c] && m->n_firsts < KP_ADDED_FIRSTS) {
+			memset(m->firsts[m->n_firsts], c, sizeof(*m->firsts));
 		}
 		m->n_firsts += !m->first[c];
 		m->first[c] = true;
-		unsigned second = t.n > 1 ? (uint8_t)t.p[1] : 0;
-		m->pair[c][second >> 6] |= UINT64_C(1) << (second & 63);
-		for (size_t k = 0; t.n == 1 && k < 4; k++) {
-			m->pair[c][k] = UINT64_MAX;
+		if (t.n > 1) {
+			m->pair[c][(uint8_t)t.p[1] >> 6] |= UINT64_C(1) << ((uint8_t)t.p[1] & 63);
+		} else {
+			m->alone[c] = true;
 		}
 	}
 	qsort_r(m->order, m->n, sizeof(*m->order), by_text, (void *)(uintptr_t)added);
@@ -68,53 +65,63 @@ void kp_matcher_fini(struct kp_matcher *m)
 	m->n = 0;
 }
 
-typedef uint8_t bytes16 __attribute__((vector_size(16)));
+/* Does a token begin with the first byte of s and go on with its second? */
+static inline bool goes_on(const struct kp_matcher *m, kp_str s)
+{
+	unsigned second = s.n > 1 ? (uint8_t)s.p[1] : 0;
+	return s.n > 1 && (m->pair[(uint8_t)s.p[0]][second >> 6] >> (second & 63) & 1);
+}
 
-/* The next of the m->firsts at or after `at`, or less than 16 bytes before the end. */
-static size_t skip(const struct kp_matcher *m, kp_str text, size_t at)
+/* Looks at the next bytes of text, which has some. */
+static void look(const struct kp_matcher *m, kp_str text, size_t at, struct kp_match_state *state)
+{
+	size_t n = KP_MIN(text.n - at, (size_t)64);
+	const uint8_t *p = (const uint8_t *)text.p + at;
+	uint8_t last[64] = { 0 };
+	if (n < 64) {
+		memcpy(last, p, n);
+		p = last;
+	}
+	state->from = at;
+	state->seen = at + n;
+	state->firsts = kp_ascii_any(p, m->firsts, m->n_firsts) & UINT64_MAX >> (64 - n);
+}
+
+/* The next of the m->firsts at or after `at`, or the text's end. */
+static size_t skip(const struct kp_matcher *m, kp_str text, size_t at, struct kp_match_state *state)
 {
 	if (m->n_firsts == 1) {
 		const char *q = memchr(text.p + at, m->firsts[0][0], text.n - at);
 		return q ? (size_t)(q - text.p) : text.n;
 	}
-	for (; text.n - at >= 16; at += 16) {
-		bytes16 v, first, any = { 0 };
-		memcpy(&v, text.p + at, 16);
-#pragma GCC unroll 8
-		for (size_t k = 0; k < KP_ADDED_FIRSTS; k++) {
-			memcpy(&first, m->firsts[k], 16);
-			any |= (bytes16)(v == first);
+	for (; at < text.n; at = state->seen) {
+		if (at >= state->seen || at < state->from) {
+			look(m, text, at, state);
 		}
-		unsigned char found[16];
-		memcpy(found, &any, 16);
-		uint64_t lo = kp_load64(found), hi = kp_load64(found + 8);
-		if (lo | hi) {
-			unsigned bit = lo ? (unsigned)__builtin_ctzll(lo)
-					  : 64 + (unsigned)__builtin_ctzll(hi);
-			return at + bit / 8;
-		}
-	}
-	return at;
-}
-
-/* Next place at or after `at` where a token may begin. */
-static size_t candidate(const struct kp_matcher *m, kp_str text, size_t at)
-{
-	const uint8_t *p = (const uint8_t *)text.p;
-	bool few = m->n_firsts <= KP_ADDED_FIRSTS;
-	for (; at < text.n; at++) {
-		if (!m->first[p[at]]) {
-			at = few ? skip(m, text, at) : at;
-			if (at == text.n || !m->first[p[at]]) {
-				continue;
-			}
-		}
-		unsigned second = at + 1 < text.n ? p[at + 1] : 0;
-		if (m->pair[p[at]][second >> 6] >> (second & 63) & 1) {
-			return at;
+		uint64_t here = state->firsts >> (at - state->from);
+		if (here) {
+			return at + (size_t)__builtin_ctzll(here);
 		}
 	}
 	return text.n;
+}
+
+/* Next place at or after `at` where a token may begin. */
+static size_t candidate(
+	const struct kp_matcher *m, kp_str text, size_t at, struct kp_match_state *state)
+{
+	bool few = m->n_firsts <= KP_ADDED_FIRSTS;
+	for (; at < text.n; at++) {
+		at = few ? skip(m, text, at, state) : at;
+		if (at == text.n) {
+			break;
+		}
+		unsigned c = (uint8_t)text.p[at];
+		if (m->first[c] && (m->alone[c] || goes_on(m, kp_str_skip(text, at)))) {
+			break;
+		}
+	}
+	return at;
 }
 
 static unsigned byte_at(const struct kp_matcher *m, size_t i, size_t d)
@@ -141,6 +148,10 @@ static size_t longest(const struct kp_matcher *m, const struct kp_origins *o, kp
 	size_t at, size_t below)
 {
 	const uint32_t *begin = m->begin[(uint8_t)text.p[at]];
+	if (m->alone[(uint8_t)text.p[at]] && !o->policy && !goes_on(m, kp_str_skip(text, at))) {
+		(void)kp_effort_spend(o->effort, 1);
+		return below > 1 ? m->order[begin[0]] : SIZE_MAX;
+	}
 	size_t lo = begin[0], hi = begin[1], best = SIZE_MAX, d = 1;
 	for (; lo < hi && d < below; d++) {
 		bool taken = false; /* of tokens with one text the first counts */
@@ -250,7 +261,7 @@ bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_
 	struct kp_match_state *state, struct kp_match *ret)
 {
 	while (m->n && !kp_effort_is_over(o->effort)) {
-		size_t at = candidate(m, text, state->at);
+		size_t at = candidate(m, text, state->at, state);
 		if (at == text.n) {
 			state->at = at;
 			return false;

@@ -35,12 +35,11 @@ struct kp_matcher {
 	uint32_t *order;
 	size_t n;
 	bool first[256];        /* bytes that begin a token */
-	uint64_t pair[256][4];  /* bit b of row a: a token begins with a and b, or is a alone */
+	bool alone[256];        /* bytes that are one */
+	uint64_t pair[256][4];  /* bit b of row a: a token begins with a and b */
 	uint32_t begin[256][2]; /* where in `order` the tokens with this first byte are */
-	uint8_t firsts
-		[KP_ADDED_FIRSTS]
-		[16]; /* these bytes, when they are so few: 16 of each, the first one again in what is left */
-	size_t n_firsts; /* how many there are */
+	uint8_t firsts[KP_ADDED_FIRSTS][16]; /* these bytes, when they are so few: 16 of each */
+	size_t n_firsts;                     /* how many there are */
 	bool longest_first; /* llama.cpp: a token gives way to a longer one that begins within it. See gguf_vocab.c */
 };
 int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n, bool normalized,
@@ -70,8 +69,10 @@ struct kp_match {
 	const struct kp_added *token;
 };
 struct kp_match_state {
-	size_t at;   /* where the search goes on */
-	size_t done; /* end of the last match, white space that it swallowed included */
+	size_t at;         /* where the search goes on */
+	size_t done;       /* end of the last match, white space that it swallowed included */
+	size_t seen, from; /* the bytes of [from, seen), at most 64, that begin a token are */
+	uint64_t firsts;   /* these */
 };
 bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_str text,
 	struct kp_match_state *state, struct kp_match *ret);

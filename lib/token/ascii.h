@@ -28,6 +28,18 @@ struct kp_ascii {
 	uint64_t high;    /* not ASCII; the other bits say nothing there */
 };
 
+/* Which of 64 bytes at p are one of n, of each of which there are 16 in a row. For any machine. */
+static inline uint64_t kp_ascii_any_portable(const uint8_t *p, const uint8_t (*any)[16], size_t n)
+{
+	uint64_t m = 0;
+	for (unsigned i = 0; i < 64; i++) {
+		for (size_t k = 0; k < n; k++) {
+			m |= (uint64_t)(p[i] == any[k][0]) << i;
+		}
+	}
+	return m;
+}
+
 /* For any machine; the tests compare the other halves with it. */
 static inline void kp_ascii_load_portable(const uint8_t *p, struct kp_ascii *r, unsigned extra)
 {
@@ -92,6 +104,21 @@ static inline __attribute__((always_inline)) void kp_ascii_load(
 	}
 }
 
+static inline uint64_t kp_ascii_any(const uint8_t *p, const uint8_t (*any)[16], size_t n)
+{
+	uint64_t m = 0;
+	for (unsigned i = 0; i < 64; i += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + i)),
+			x = _mm_setzero_si128();
+		for (size_t k = 0; k < n; k++) {
+			__m128i c = _mm_loadu_si128((const __m128i *)(const void *)any[k]);
+			x = _mm_or_si128(x, _mm_cmpeq_epi8(v, c));
+		}
+		m |= kp_ascii_bits(x, i);
+	}
+	return m;
+}
+
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 
 static inline uint64_t kp_ascii_bits(const uint8x16_t v[4])
@@ -137,11 +164,27 @@ static inline __attribute__((always_inline)) void kp_ascii_load(
 		.control = extra & KP_ASCII_CONTROL ? kp_ascii_bits(c) : 0 };
 }
 
+static inline uint64_t kp_ascii_any(const uint8_t *p, const uint8_t (*any)[16], size_t n)
+{
+	uint8x16_t x[4] = { vdupq_n_u8(0), vdupq_n_u8(0), vdupq_n_u8(0), vdupq_n_u8(0) };
+	for (size_t k = 0; k < n; k++) {
+		uint8x16_t c = vld1q_u8(any[k]);
+		for (unsigned i = 0; i < 4; i++) {
+			x[i] = vorrq_u8(x[i], vceqq_u8(vld1q_u8(p + 16 * i), c));
+		}
+	}
+	return kp_ascii_bits(x);
+}
+
 #else
 
 static inline void kp_ascii_load(const uint8_t *p, struct kp_ascii *r, unsigned extra)
 {
 	kp_ascii_load_portable(p, r, extra);
+}
+static inline uint64_t kp_ascii_any(const uint8_t *p, const uint8_t (*any)[16], size_t n)
+{
+	return kp_ascii_any_portable(p, any, n);
 }
 
 #endif

@@ -108,6 +108,10 @@ static void with_symbols(struct kp_span *e, kp_str s, const struct kp_origins *o
 static void segment(struct kp_span *e, kp_str s, const char *readable,
 	const struct kp_origins *whole_text, size_t at, struct kp_cuts *cuts)
 {
+	if (e->t->cut_text && e->t->normalized.n == 0 && !e->t->odd) {
+		plain(e, s, readable, 0);
+		return;
+	}
 	struct kp_origins o = *whole_text;
 	o.shift = at;
 	size_t first_n = 0;
@@ -128,7 +132,7 @@ static void segment(struct kp_span *e, kp_str s, const char *readable,
 		return;
 	}
 	first_n = at ? 0 : first_n;
-	struct kp_match_state state = { 0, 0 };
+	struct kp_match_state state = { 0 };
 	struct kp_match m;
 	while (!e->failed && kp_matcher_next(&e->t->normalized, &o, s, &state, &m)) {
 		plain(e, kp_str_sub(s, state.done, m.from), readable, left(first_n, state.done));

@@ -537,6 +537,6 @@ void kp_span_one(struct kp_span *e, const uint8_t *p, size_t n)
 	}
 	uint8_t padded[16] = { 0 };
 	memcpy(padded, p, n);
-	struct kp_cache_key k = kp_span_key(e, padded, n);
+	struct kp_cache_key k = kp_span_key(e->tag, padded, n);
 	take(e, kp_span_bucket(e, k), k, padded, n);
 }

@@ -76,11 +76,11 @@ void kp_span_one(
 void kp_span_uncached(struct kp_span *e, kp_str s);
 
 extern const uint64_t kp_key_masks[16][2]; /* the first n bytes of 16 */
-static inline struct kp_cache_key kp_span_key(const struct kp_span *e, const uint8_t *p, size_t n)
+static inline struct kp_cache_key kp_span_key(uint64_t tag, const uint8_t *p, size_t n)
 {
 	const uint64_t *mask = kp_key_masks[n];
 	return (struct kp_cache_key){ kp_load64(p) & mask[0],
-		(kp_load64(p + 8) & mask[1]) | e->tag | (uint64_t)n << 56 };
+		(kp_load64(p + 8) & mask[1]) | tag | (uint64_t)n << 56 };
 }
 
 static inline struct kp_cache_entry *kp_span_bucket(const struct kp_span *e, struct kp_cache_key k)
@@ -88,15 +88,30 @@ static inline struct kp_cache_entry *kp_span_bucket(const struct kp_span *e, str
 	return e->table + (kp_hash_fold(k.lo, k.hi) & e->bucket_mask) * 2;
 }
 
+/* Where pieces are put. Apart from the span, of which the compiler cannot tell what a piece that is put there overwrites. */
+struct kp_pusher {
+	struct kp_queued *q;
+	struct kp_cache_entry *table;
+	uint64_t bucket_mask, tag;
+};
+static inline struct kp_pusher kp_span_pusher(struct kp_span *e)
+{
+	return (struct kp_pusher){ &e->queue[e->queued], e->table, e->bucket_mask, e->tag };
+}
+static inline void kp_push(struct kp_pusher *u, const uint8_t *p, size_t n)
+{
+	struct kp_cache_key k = kp_span_key(u->tag, p, KP_MIN(n, (size_t)KP_CACHE_KEY));
+	struct kp_cache_entry *bucket = u->table + (kp_hash_fold(k.lo, k.hi) & u->bucket_mask) * 2;
+	__builtin_prefetch(bucket);
+	*u->q++ = (struct kp_queued){ .key = k, .bucket = bucket, .p = p, .n = n };
+}
+
 /* Puts the piece at p into the queue; at least 16 bytes are readable there until the queue is drained. */
 static inline void kp_span_push(struct kp_span *e, const uint8_t *p, size_t n)
 {
-	struct kp_queued *q = &e->queue[e->queued++];
-	q->p = p;
-	q->n = n;
-	q->key = kp_span_key(e, p, KP_MIN(n, (size_t)KP_CACHE_KEY));
-	q->bucket = kp_span_bucket(e, q->key);
-	__builtin_prefetch(q->bucket);
+	struct kp_pusher u = kp_span_pusher(e);
+	kp_push(&u, p, n);
+	e->queued++;
 }
 
 /* The pieces that begin at p and at each bit of m; the last one ends at `end` when that is not NULL and is left out otherwise. Returns
@@ -104,16 +119,18 @@ static inline void kp_span_push(struct kp_span *e, const uint8_t *p, size_t n)
 static inline const uint8_t *kp_span_block(
 	struct kp_span *e, const uint8_t *p, uint64_t m, const uint8_t *end)
 {
+	struct kp_pusher u = kp_span_pusher(e);
 	const uint8_t *to = p;
 	for (; m; m &= m - 1) {
 		const uint8_t *from = to;
 		to = p + __builtin_ctzll(m);
-		kp_span_push(e, from, (size_t)(to - from));
+		kp_push(&u, from, (size_t)(to - from));
 	}
 	if (end) {
-		kp_span_push(e, to, (size_t)(end - to));
+		kp_push(&u, to, (size_t)(end - to));
 		to = end;
 	}
+	e->queued = (size_t)(u.q - e->queue);
 	return to;
 }
 
