@@ -80,6 +80,9 @@ enum {                       /* node flags */
 	KP_NF_OUTER = 2048, /* expressions, NSREF: sees what is outside of a round (rounds.h) */
 	KP_NF_INNER = 4096, /* expressions: sees what is inside */
 	KP_NF_TRUTH = 8192, /* ASK: what is asked is whether it is true */
+	KP_NF_PART =
+		16384, /* GETITEM, FOR over a SLICE: of what `a` gives, an element by a number or key from inside */
+	KP_NF_CALLS = 32768, /* expressions: there is a call in it */
 };
 
 struct kp_ref {
@@ -91,8 +94,9 @@ struct kp_load {
 	struct kp_ref from; /* ALIAS, and CONTEXT in a block: the variable asked first */
 	uint32_t context;   /* CONTEXT: index in the table of free names */
 	bool has_from, stored;
-	bool asked;    /* the scope's first value comes from outside of a round (rounds.h) */
-	uint8_t depth; /* of the scope's function, in functions */
+	const char *name; /* interned */
+	bool asked;       /* the scope's first value comes from outside of a round (rounds.h) */
+	uint8_t depth;    /* of the scope's function, in functions */
 };
 /* What happens when a scope is entered (loads) and left (the same slots become MISSING). */
 struct kp_frame {

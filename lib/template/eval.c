@@ -201,14 +201,23 @@ static int eval_getitem(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	struct kp_tv obj, key;
-	if (eval(I, act, n->a, &obj) || eval(I, act, n->b, &key)) {
+	bool noted = I->note && (n->flags & KP_NF_PART);
+	if ((noted ? kp_tpl_answer(I, act, n, &obj) : eval(I, act, n->a, &obj)) ||
+		eval(I, act, n->b, &key)) {
 		return -1;
 	}
 	if (key.type == KP_TV_STR && obj.type == KP_TV_DICT &&
 		kp_tv_dict_get_str(&obj, kp_tv_bytes(&key), ret)) {
-		return kp_tpl_charge_lookup(I, &obj);
+		if (kp_tpl_charge_lookup(I, &obj)) {
+			return -1;
+		}
+	} else if (kp_tpl_getitem(I, &obj, &key, ret)) {
+		return -1;
 	}
-	return kp_tpl_getitem(I, &obj, &key, ret);
+	if (noted) {
+		kp_tpl_note_item(I, n, &obj, &key, ret);
+	}
+	return 0;
 }
 
 static int eval_filter(

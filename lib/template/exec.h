@@ -15,6 +15,9 @@ struct kp_tpl_source {
 	const struct kp_node *loop; /* with a filter, else NULL */
 	struct kp_act test;         /* the filter's variables */
 	bool entered;
+	/* Of a round that is noted: the slice whose elements are noted one by one, from which on (rounds.h). */
+	const struct kp_node *rest;
+	int64_t rest_from;
 };
 /* The special variable `loop`. */
 struct kp_tpl_loop {

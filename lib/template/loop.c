@@ -31,7 +31,11 @@ static int source_next(struct kp_interp *I, struct kp_tpl_source *s, struct kp_t
 	struct kp_tv ok;
 	int r;
 	if (KP_LIKELY(!s->loop)) {
-		return kp_tpl_iter_next(I, &s->it, ret);
+		r = kp_tpl_iter_next(I, &s->it, ret);
+		if (KP_UNLIKELY(s->rest) && I->note && r >= 0) {
+			kp_tpl_note_rest(I, s, r ? ret : NULL);
+		}
+		return r;
 	}
 	if (!s->entered) {
 		s->entered = true;
@@ -83,6 +87,9 @@ static int loop_next(struct kp_interp *I, struct kp_tpl_loop *l, struct kp_tv *r
 
 int kp_tpl_loop_len(struct kp_interp *I, struct kp_tpl_loop *l, int64_t *ret)
 {
+	if (l->source->rest) {
+		kp_tpl_note_bad(I);
+	}
 	if (l->length < 0 && !l->source->loop && l->iterable.type != KP_TV_GEN) {
 		l->length = kp_tv_len(I, &l->iterable);
 	}
@@ -183,6 +190,9 @@ static int source_init(struct kp_interp *I, struct kp_act *act, const struct kp_
 {
 	*s = (struct kp_tpl_source){ .loop = n->items[1] ? n : NULL };
 	if (kp_tpl_iter_init(I, iterable, &s->it)) {
+		return -1;
+	}
+	if (I->note && (n->flags & KP_NF_PART) && kp_tpl_note_slice(I, act, n->b, s)) {
 		return -1;
 	}
 	/* The filter is written beside the loop, so its function's parent is the one around a recursive loop's own. */

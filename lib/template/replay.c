@@ -80,9 +80,11 @@ static void pack(
 	for (uint32_t i = 0; i < k->n_steps; i++) {
 		struct kp_tv v =
 			steps[i].is_message ? steps[i].v : kp_tpl_pack_value(to, &steps[i].v);
+		struct kp_tv key = kp_tpl_pack_value(to, &steps[i].key);
 		if (own) {
 			own->steps[i] = steps[i];
 			own->steps[i].v = v;
+			own->steps[i].key = key;
 		}
 	}
 }

@@ -31,6 +31,7 @@ struct kp_tpl_replay {
 	struct kp_tpl_rendered *rendered;
 	const struct kp_tpl_buf *text; /* the render's own output */
 	uint32_t n_remembered, message, bad;
+	uint32_t near; /* where a message that is an answer may be */
 	uint64_t
 		absent; /* which of the first 64 variables that the template knows the render does not have */
 	struct kp_act functions[KP_TPL_MAX_FUNCTIONS]; /* without variables of their own */
@@ -99,7 +100,7 @@ bool kp_tpl_rounds_of(struct kp_interp *I, const struct kp_node *loop, const str
 static uint64_t message_of(const struct kp_tpl_replay *rp, const struct kp_tv *v)
 {
 	uint32_t n = rp->messages->n, i = rp->message;
-	const uint32_t places[] = { i, i - 1, i + 1, 0, n - 1, i - 2, i + 2, n - 2, 1 };
+	const uint32_t places[] = { rp->near, i, i - 1, i + 1, 0, n - 1, i - 2, i + 2, n - 2, 1 };
 	for (size_t k = 0; k < KP_LEN(places); k++) {
 		uint32_t at = places[k];
 		if (at < rp->n_remembered && rp->messages->items[at].type == KP_JSON_OBJECT &&
@@ -208,6 +209,63 @@ int kp_tpl_note_ask(
 	return 0;
 }
 
+/* Which message an element of a list would be. */
+static void look_at(struct kp_tpl_replay *rp, const struct kp_tv *of, const struct kp_tv *key)
+{
+	if (is_messages(rp, of) && key->type == KP_TV_INT) {
+		int64_t i = key->i + (key->i < 0 ? of->n : 0);
+		rp->near = (uint32_t)(of->jitems - rp->messages->items) + (uint32_t)i;
+	}
+}
+
+static void add_answer(struct kp_interp *I, struct kp_tpl_step *s, const struct kp_tv *v)
+{
+	if (answer_step(I, v, s) && kp_tpl_can_keep(&s->key)) {
+		add_step(I, s);
+	} else {
+		I->note->bad = true;
+	}
+}
+
+void kp_tpl_note_item(struct kp_interp *I, const struct kp_node *n, const struct kp_tv *of,
+	const struct kp_tv *key, const struct kp_tv *v)
+{
+	struct kp_tpl_step s = { .kind = KP_STEP_ITEM, .depth = n->n_ops, .what = n, .key = *key };
+	look_at(I->replay, of, key);
+	add_answer(I, &s, v);
+}
+
+int kp_tpl_note_slice(struct kp_interp *I, struct kp_act *act, const struct kp_node *slice,
+	struct kp_tpl_source *s)
+{
+	struct kp_tv start = kp_tv_int(0, KP_ORIGIN_TRUSTED);
+	if (slice->items[0] && kp_tpl_eval(I, act, slice->items[0], &start)) {
+		return -1;
+	}
+	if (s->it.src.type == KP_TV_LIST && start.type == KP_TV_INT && start.i >= 0) {
+		s->rest = slice;
+		s->rest_from = start.i;
+	} else {
+		I->note->bad = true;
+	}
+	return 0;
+}
+
+void kp_tpl_note_rest(struct kp_interp *I, const struct kp_tpl_source *s, const struct kp_tv *v)
+{
+	const struct kp_tv none = { .type = KP_TV_MISSING };
+	const struct kp_tv *of = &s->it.src;
+	struct kp_tv at = kp_tv_int((int64_t)s->it.pos - (v != NULL), KP_ORIGIN_TRUSTED);
+	struct kp_tpl_step step = { .kind = KP_STEP_REST,
+		.depth = s->rest->n_ops,
+		.what = s->rest,
+		.key = kp_tv_int(s->rest_from + at.i, KP_ORIGIN_TRUSTED) };
+	if (v) {
+		look_at(I->replay, of, &at);
+	}
+	add_answer(I, &step, v ? v : &none);
+}
+
 void kp_tpl_note_load(struct kp_interp *I, const struct kp_load *l, const struct kp_tv *v)
 {
 	struct kp_tpl_step s = { .kind = KP_STEP_LOAD, .depth = l->depth, .what = l };
@@ -257,14 +315,31 @@ static struct kp_tpl_entry *entry_of(const struct kp_tv *ns, kp_str name)
 	return NULL;
 }
 
+/* An element of what was answered. */
+static bool take_part(struct kp_interp *I, const struct kp_tpl_step *s, struct kp_tv *answer)
+{
+	struct kp_tv of = *answer;
+	if (s->kind == KP_STEP_ASK) {
+		return true;
+	}
+	look_at(I->replay, &of, &s->key);
+	if (s->kind == KP_STEP_ITEM) {
+		return kp_tpl_getitem(I, &of, &s->key, answer) == 0;
+	}
+	*answer = of.type == KP_TV_LIST && s->key.i < of.n
+			  ? kp_tv_item(&of, (uint32_t)s->key.i)
+			  : (struct kp_tv){ .type = KP_TV_MISSING };
+	return of.type == KP_TV_LIST;
+}
+
 /* Takes a step that nobody took yet; false: there is no going on. */
 static bool take_step(struct kp_interp *I, const struct kp_tpl_step *s)
 {
 	struct kp_tpl_replay *rp = I->replay;
 	struct kp_act *act = &rp->functions[s->depth];
 	struct kp_tv *answer = &rp->answers[rp->n_answers];
-	if (s->kind == KP_STEP_ASK) {
-		if (kp_tpl_answer(I, act, s->what, answer)) {
+	if (s->kind == KP_STEP_ASK || s->kind == KP_STEP_ITEM || s->kind == KP_STEP_REST) {
+		if (kp_tpl_answer(I, act, s->what, answer) || !take_part(I, s, answer)) {
 			return false;
 		}
 	} else if (s->kind == KP_STEP_LOAD) {
@@ -293,8 +368,7 @@ static int fits(struct kp_interp *I, const struct kp_tpl_kept *k)
 		if (i == rp->n_answers && !take_step(I, s)) {
 			return -1;
 		}
-		if ((s->kind == KP_STEP_ASK || s->kind == KP_STEP_LOAD) &&
-			!same(I, s, &rp->answers[i])) {
+		if (s->kind < KP_STEP_STORE && !same(I, s, &rp->answers[i])) {
 			return 0;
 		}
 	}

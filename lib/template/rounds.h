@@ -12,8 +12,10 @@ enum {
 
 /* What a round asked of its surroundings, and did to them, in order. */
 enum kp_step_kind {
-	KP_STEP_ASK = 1,   /* an ASK node: the answer */
-	KP_STEP_LOAD,      /* a scope's first value of a variable */
+	KP_STEP_ASK = 1, /* an ASK node: the answer */
+	KP_STEP_ITEM,    /* a GETITEM whose `a` is asked, and the key given: the item */
+	KP_STEP_REST, /* a SLICE whose `a` is asked, and the element's number given: the element, or MISSING behind the last */
+	KP_STEP_LOAD, /* a scope's first value of a variable */
 	KP_STEP_STORE,     /* `set ns.x`: the value */
 	KP_STEP_STORE_ITEM /* `set ns.x` to the loop's message */
 };
@@ -22,7 +24,7 @@ struct kp_tpl_step {
 	bool is_message; /* the answer is another message: v.i is its memory's serial number */
 	uint16_t depth;
 	const void *what; /* kp_node, kp_load, of the template with the number */
-	struct kp_tv v;
+	struct kp_tv v, key;
 };
 /* A round that is kept: immutable, one allocation. */
 struct kp_tpl_kept {
@@ -77,6 +79,12 @@ int kp_tpl_note_ask(
 void kp_tpl_note_load(struct kp_interp *I, const struct kp_load *l, const struct kp_tv *v);
 void kp_tpl_note_store(struct kp_interp *I, const struct kp_node *target, const struct kp_tv *ns,
 	const struct kp_tv *v);
+void kp_tpl_note_item(struct kp_interp *I, const struct kp_node *n, const struct kp_tv *of,
+	const struct kp_tv *key, const struct kp_tv *v);
+/* A loop over a slice begins; its next element, or NULL: there is none. */
+int kp_tpl_note_slice(struct kp_interp *I, struct kp_act *act, const struct kp_node *slice,
+	struct kp_tpl_source *s);
+void kp_tpl_note_rest(struct kp_interp *I, const struct kp_tpl_source *s, const struct kp_tv *v);
 void kp_tpl_note_bad(struct kp_interp *I); /* the round depends on what cannot be asked again */
 /* A question reads from an iterator that was there before: true: it must not. */
 bool kp_tpl_used_up(struct kp_interp *I);

@@ -8,11 +8,13 @@
 #include "template/parse.h"
 #include "template/rounds.h"
 
+enum { MAX_LOOKED = 100000 }; /* nodes, for who stores first */
+
 struct finder {
 	struct kp_parser *p;
 	const struct kp_node *loop; /* whose body this is, or NULL */
 	uint32_t depth;             /* functions around */
-	uint32_t n_loops;
+	uint32_t n_loops, looked;
 	bool refused; /* something here makes replaying wrong */
 };
 struct seen {
@@ -55,7 +57,7 @@ static int see(void *ctx, struct kp_node *n)
 		own.flags |= KP_NF_OUTER;
 		break;
 	case KP_OP_CALL:
-		own.flags |= KP_NF_INNER;
+		own.flags |= KP_NF_INNER | KP_NF_CALLS;
 		break;
 	case KP_OP_FILTER:
 	case KP_OP_TEST:
@@ -88,6 +90,11 @@ static int wrap(struct finder *f, struct kp_node *n, bool truth)
 	return 0;
 }
 
+static bool sees_only_outer(const struct kp_node *n)
+{
+	return (n->flags & KP_NF_OUTER) && !(n->flags & KP_NF_INNER);
+}
+
 static int place(struct finder *f, struct kp_node *n, bool truth);
 
 static int place_value(void *ctx, struct kp_node *n)
@@ -101,7 +108,7 @@ static int place(struct finder *f, struct kp_node *n, bool truth)
 	if (!(n->flags & KP_NF_OUTER)) {
 		return 0;
 	}
-	if (!(n->flags & KP_NF_INNER) && !is_list) {
+	if (sees_only_outer(n) && !is_list) {
 		return wrap(f, n, truth);
 	}
 	switch (n->op) {
@@ -120,6 +127,13 @@ static int place(struct finder *f, struct kp_node *n, bool truth)
 		struct kp_node *callee = n->a->op == KP_OP_GETATTR ? n->a->a : n->a;
 		return place(f, callee, false) || kp_node_children(&args, place_value, f) ? -1 : 0;
 	}
+	case KP_OP_GETITEM:
+		if (sees_only_outer(n->a) && !(n->b->flags & KP_NF_CALLS)) {
+			n->flags |= KP_NF_PART;
+			n->n_ops = (uint16_t)f->depth;
+			return place(f, n->b, false);
+		}
+		return kp_node_children(n, place_value, f);
 	default:
 		return kp_node_children(n, place_value, f);
 	}
@@ -163,13 +177,48 @@ static void target(struct finder *f, struct kp_node *n)
 	}
 }
 
-static void loads(struct finder *f, struct kp_frame *frame)
+struct mention {
+	struct finder *f;
+	const char *name;
+};
+
+static int mentions(void *ctx, struct kp_node *n)
+{
+	struct mention *m = ctx;
+	bool named = n->op == KP_OP_NAME || n->op == KP_OP_CONTEXT || n->op == KP_OP_NSREF ||
+		     n->op == KP_OP_MACRO;
+	if (++m->f->looked > MAX_LOOKED || (named && n->name.p == m->name)) {
+		return 1;
+	}
+	return kp_node_children(n, mentions, m);
+}
+
+/* Is the variable stored before anything in the scope could read it? */
+static bool is_stored_first(struct finder *f, struct kp_node *body, const char *name)
+{
+	struct mention m = { f, name };
+	uint32_t n = body->op == KP_OP_SEQ ? body->n : 1;
+	for (uint32_t i = 0; i < n; i++) {
+		struct kp_node *x = body->op == KP_OP_SEQ ? body->items[i] : body;
+		if (x->op == KP_OP_SET && x->a->op == KP_OP_NAME && x->a->name.p == name) {
+			return !mentions(&m, x->b);
+		}
+		if (mentions(&m, x)) {
+			return false;
+		}
+	}
+	return false;
+}
+
+/* body NULL: something else is evaluated in the scope before it. */
+static void loads(struct finder *f, struct kp_frame *frame, struct kp_node *body)
 {
 	for (uint32_t i = 0; active(f) && i < frame->n_loads; i++) {
 		struct kp_load *l = &frame->loads[i];
 		l->asked =
 			l->stored && (l->action == KP_LOAD_CONTEXT ||
 					     (l->action == KP_LOAD_ALIAS && is_outer(f, l->from)));
+		l->asked = l->asked && !(body && is_stored_first(f, body, l->name));
 		l->depth = (uint8_t)f->depth;
 	}
 }
@@ -178,7 +227,7 @@ static int walk_function(struct finder *f, struct kp_node *n)
 {
 	f->depth++;
 	f->refused |= f->depth >= KP_TPL_MAX_FUNCTIONS;
-	loads(f, n->frame2);
+	loads(f, n->frame2, n->sig->n_defaults ? NULL : n->c);
 	for (uint32_t i = 0; i < n->sig->n_defaults; i++) {
 		if (expr(f, n->sig->defaults[i], false)) {
 			return -1;
@@ -193,17 +242,37 @@ static int walk_filter(struct finder *f, struct kp_node *n)
 {
 	f->depth++;
 	f->refused |= f->depth >= KP_TPL_MAX_FUNCTIONS;
-	loads(f, n->frame3);
+	loads(f, n->frame3, NULL);
 	int r = expr(f, n->items[1], true);
 	f->depth--;
 	return r;
+}
+
+/* `for later in messages[at:]` mostly ends early: what matters is the elements that it gets. */
+static int iterable(struct finder *f, struct kp_node *n)
+{
+	struct kp_node *b = n->b, *of = b->op == KP_OP_SLICE ? b->a : NULL;
+	struct seen s = { .f = f };
+	if (!active(f) || !of || b->items[1] || b->items[2] || n->items[1] ||
+		(n->flags & KP_NF_RECURSIVE)) {
+		return expr(f, b, false);
+	}
+	see(&s, b);
+	bool is_variable = of->op == KP_OP_NAME || of->op == KP_OP_CONTEXT ||
+			   (of->op == KP_OP_GETATTR && of->a->op == KP_OP_NAME);
+	if (!is_variable || !sees_only_outer(of) || (s.flags & KP_NF_CALLS)) {
+		return place(f, b, false);
+	}
+	n->flags |= KP_NF_PART;
+	b->n_ops = (uint16_t)f->depth;
+	return b->items[0] ? place(f, b->items[0], false) : 0;
 }
 
 static int walk_for(struct finder *f, struct kp_node *n)
 {
 	bool recursive = n->flags & KP_NF_RECURSIVE,
 	     own = !active(f) && !recursive && !n->items[1] && !n->latch;
-	if (expr(f, n->b, false) || (n->items[1] && walk_filter(f, n))) {
+	if (iterable(f, n) || (n->items[1] && walk_filter(f, n))) {
 		return -1;
 	}
 	if (own) {
@@ -212,13 +281,13 @@ static int walk_for(struct finder *f, struct kp_node *n)
 	}
 	f->depth += recursive;
 	f->refused |= f->depth >= KP_TPL_MAX_FUNCTIONS;
-	loads(f, n->frame);
+	loads(f, n->frame, n->c);
 	if (walk(f, n->c)) {
 		return -1;
 	}
 	f->loop = own ? NULL : f->loop;
 	if (n->items[0]) {
-		loads(f, n->frame2);
+		loads(f, n->frame2, n->items[0]);
 		if (walk(f, n->items[0])) {
 			return -1;
 		}
@@ -235,7 +304,7 @@ static int walk_inner(struct finder *f, struct kp_node *n)
 			return -1;
 		}
 	}
-	loads(f, n->frame);
+	loads(f, n->frame, n->op == KP_OP_WITH ? NULL : n->c);
 	if (n->op == KP_OP_SETBLOCK) {
 		target(f, n->a);
 	}

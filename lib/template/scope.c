@@ -425,6 +425,7 @@ static struct kp_frame *frame_of(struct gen *g, struct scope *s)
 		struct kp_load *l = &loads[--i];
 		l->action = b->action;
 		l->stored = b->stored;
+		l->name = g->p->t->names[b->name].s.p;
 		l->slot = b->slot;
 		struct bind *from = b->action == KP_LOAD_ALIAS  ? b->from
 				    : g->in_block && !s->parent ? g->root_binds[b->name]

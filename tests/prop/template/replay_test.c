@@ -43,7 +43,8 @@ static const char *const inner[] = { "m", "m.content", "m.role", "m['content']",
 	"m.role|upper", "set_n(m)" };
 static const char *const joined[] = { "%s == %s", "(%s) ~ (%s)", "%s and %s", "%s or %s",
 	"(%s, %s)[0]", "%s in [%s]", "[%s, %s]|length", "not %s and %s", "(%s) if (%s) else 'e'",
-	"(%s)|string ~ (%s)|string", "%s != %s", "(%s)|default(%s)", "{'k': %s}[%s]" };
+	"(%s)|string ~ (%s)|string", "%s != %s", "(%s)|default(%s)", "{'k': %s}[%s]",
+	"messages[%s].role", "messages[%s - 1]", "ms[%s]", "ns.l[%s]", "gen_list[%s]|first" };
 
 static const char *one_of(struct kp_rng *rng, const char *const *of, size_t n)
 {
@@ -87,13 +88,20 @@ static void statement(struct kp_rng *rng, struct kp_buf *b, int depth)
 	static const char *const stores[] = { "{% set ns.a = ", "{% set ns.n = ", "{% set ns.k = ",
 		"{% set ns.m = ", "{% set ns.s = ", "{% set ns.fresh = ", "{% set x = ",
 		"{% set y = ", "{% set top = ", "{% set k = " };
-	switch (kp_rng_below(rng, depth > 2 ? 6 : 16)) {
+	static const char *const slices[] = { "messages[loop.index0:]", "messages[x:]",
+		"ms[loop.index0 + 1:]", "ms[ns.n:]", "messages[m.n:]", "messages[-2:]", "ns.l[x:]",
+		"ms[-x:]", "messages[:x]", "messages[mac2(1, 0)|length:]" };
+	switch (kp_rng_below(rng, depth > 2 ? 6 : 18)) {
 	case 0:
 	case 1:
 	case 2:
 		tag(rng, b, "{{ ", " }}");
 		break;
 	case 3:
+		if (kp_rng_below(rng, 4) == 0) {
+			kp_buf_addz(b, "{% set x = loop.index0 %}");
+			break;
+		}
 		tag(rng, b, stores[kp_rng_below(rng, kp_rng_below(rng, 3) ? 5 : KP_LEN(stores))],
 			" %}");
 		break;
@@ -122,6 +130,19 @@ static void statement(struct kp_rng *rng, struct kp_buf *b, int depth)
 		kp_buf_addz(b, kp_rng_below(rng, 2) ? "{% for q in m.tool_calls %}{{ loop.index }}"
 						    : "{% for x in 'ab' if k != x %}{{ x }}");
 		body(rng, b, depth + 1);
+		kp_buf_lit(b, "{% endfor %}");
+		break;
+	case 16:
+	case 17:
+		kp_buf_printf(b, "{%% for q in %s %%}", PICK(rng, slices));
+		kp_buf_addz(b, kp_rng_below(rng, 2) ? "{{ q.role }}" : "{{ loop.index }}{{ q }}");
+		kp_buf_addz(b, kp_rng_below(rng, 4)
+				       ? "{% if q.role == 'user' %}{% break %}{% endif %}"
+			       : kp_rng_below(rng, 2) ? "{{ loop.last }}"
+						      : "{{ loop.length }}");
+		if (kp_rng_below(rng, 3) == 0) {
+			body(rng, b, depth + 1);
+		}
 		kp_buf_lit(b, "{% endfor %}");
 		break;
 	case 11:
@@ -167,7 +188,7 @@ static void make(struct kp_rng *rng, struct kp_buf *b)
 		"messages[:-1]", "messages[2:][1:]", "messages[::-1]", "messages|list",
 		"messages[::2]" };
 	kp_buf_lit(b,
-		"{% set ns = namespace(a=false, n=0, k='', m={}, s='s') %}{% set top = 'T' %}{% set it = messages|map('string') %}"
+		"{% set ns = namespace(a=false, n=0, k='', m={}, s='s', l=[1, 'b']) %}{% set top = 'T' %}{% set it = messages|map('string') %}"
 		"{% set gen_list = [messages|map('string')] %}{% set cyc = cycler('c', 'd') %}{% set join = joiner('-') %}{% set o = namespace(i=0) %}"
 		"{% set ms = messages[1:] if messages and messages[0].role == 'system' else messages %}"
 		"{% macro mac(p) %}<{{ p }}{{ ns.n }}>{% endmacro %}{% macro mac2(p, q=top) %}{% set top = q %}{% set o.i = o.i + 1 %}{{ o.i }}{{ p if q else b }}{{ top }}{% endmacro %}"
