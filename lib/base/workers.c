@@ -1,17 +1,19 @@
-/* DESIGN: one queue under one mutex, a condition variable, n threads with 1 MiB stacks. The queue
-   is bounded: submit refuses, it never waits. Completions are posted outside the lock. Destroy lets
+/* DESIGN: one queue under one mutex, a semaphore that counts its jobs, n threads with 1 MiB stacks. The queue
+   is bounded: submit refuses, it never waits. Not a condition variable: to signal glibc's may wait for
+   threads that were woken before and have not run yet, which niced ones may not do for long. Completions are posted outside the lock. Destroy lets
    queued jobs finish, since each holds a request that waits for it. */
 #include "base/workers.h"
 #include "base/mem.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
 struct kp_workers {
 	pthread_mutex_t lock;
-	pthread_cond_t more;
+	sem_t jobs; /* in the queue; and one for each thread that is to end */
 	struct kp_list queue;
 	size_t queued, max_queued;
 	bool stopping;
@@ -34,23 +36,23 @@ static void *worker(void *arg)
 	if (w->nice) {
 		come_after(w->nice);
 	}
-	pthread_mutex_lock(&w->lock);
 	for (;;) {
-		while (kp_list_empty(&w->queue) && !w->stopping) {
-			pthread_cond_wait(&w->more, &w->lock);
+		while (sem_wait(&w->jobs) != 0) {
 		}
-		struct kp_list *node = kp_list_pop(&w->queue);
-		if (!node) {
-			break;
-		}
-		w->queued--;
-		pthread_mutex_unlock(&w->lock);
-		struct kp_job *job = KP_CONTAINER(node, struct kp_job, link);
-		job->work(job);
-		kp_mailbox_post(job->reply, &job->done);
 		pthread_mutex_lock(&w->lock);
+		struct kp_list *node = kp_list_pop(&w->queue);
+		w->queued -= node != NULL;
+		pthread_mutex_unlock(&w->lock);
+		if (!node) {
+			break; /* stopping, and all is done */
+		}
+		struct kp_job *job = KP_CONTAINER(node, struct kp_job, link);
+		struct kp_mailbox *reply = job->reply;
+		job->work(job);
+		if (reply) {
+			kp_mailbox_post(reply, &job->done);
+		}
 	}
-	pthread_mutex_unlock(&w->lock);
 	return NULL;
 }
 
@@ -69,7 +71,7 @@ struct kp_workers *kp_workers_create(const struct kp_workers_opts *opts)
 {
 	struct kp_workers *w = kp_xcalloc(1, sizeof(*w) + opts->threads * sizeof(pthread_t));
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->more, NULL);
+	sem_init(&w->jobs, 0, 0);
 	kp_list_init(&w->queue);
 	w->max_queued = opts->max_queued;
 	w->nice = opts->nice;
@@ -83,19 +85,30 @@ struct kp_workers *kp_workers_create(const struct kp_workers_opts *opts)
 	return w;
 }
 
-void kp_workers_destroy(struct kp_workers *w)
+void kp_workers_stop(struct kp_workers *w)
 {
 	if (!w) {
 		return;
 	}
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
-	pthread_cond_broadcast(&w->more);
 	pthread_mutex_unlock(&w->lock);
+	for (unsigned i = 0; i < w->n_threads; i++) {
+		sem_post(&w->jobs);
+	}
 	for (unsigned i = 0; i < w->n_threads; i++) {
 		pthread_join(w->threads[i], NULL);
 	}
-	pthread_cond_destroy(&w->more);
+	w->n_threads = 0;
+}
+
+void kp_workers_destroy(struct kp_workers *w)
+{
+	if (!w) {
+		return;
+	}
+	kp_workers_stop(w);
+	sem_destroy(&w->jobs);
 	pthread_mutex_destroy(&w->lock);
 	kp_mem_free(w);
 }
@@ -107,10 +120,26 @@ bool kp_workers_submit(struct kp_workers *w, struct kp_job *job)
 	if (ok) {
 		kp_list_push(&w->queue, &job->link);
 		w->queued++;
-		pthread_cond_signal(&w->more);
 	}
 	pthread_mutex_unlock(&w->lock);
+	if (ok) {
+		sem_post(&w->jobs);
+	}
 	return ok;
+}
+
+static void free_block(struct kp_job *job)
+{
+	kp_mem_free(job);
+}
+
+void kp_workers_free(struct kp_workers *w, void *p)
+{
+	struct kp_job *job = p; /* the block has room for it, and nothing else to do */
+	*job = (struct kp_job){ .work = free_block };
+	if (!kp_workers_submit(w, job)) {
+		kp_mem_free(p);
+	}
 }
 
 size_t kp_workers_queued(const struct kp_workers *w)

@@ -241,6 +241,38 @@ static void a_full_queue_refuses_at_once(void **state)
 	sem_destroy(&started);
 }
 
+static void a_stopped_pool_refuses(void **state)
+{
+	(void)state;
+	int done = 0;
+	struct kp_mailbox *box = kp_mailbox_create(NULL, NULL);
+	struct kp_workers *w = pool(2, 10);
+	struct sum *refused = sum_new(box, 10, &done);
+	assert_true(kp_workers_submit(w, &sum_new(box, 10, &done)->job));
+	kp_workers_stop(w);
+	assert_false(kp_workers_submit(w, &refused->job));
+	kp_workers_stop(w); /* again is fine */
+	kp_workers_stop(NULL);
+	kp_workers_destroy(w);
+	assert_int_equal(kp_mailbox_drain(box), 1);
+	assert_int_equal(done, 1);
+	kp_mem_free(refused);
+	kp_mailbox_destroy(box);
+}
+
+/* LeakSanitizer says whether they are. */
+static void blocks_are_freed_by_a_worker(void **state)
+{
+	(void)state;
+	struct kp_workers *w = pool(1, 1000);
+	for (int i = 0; i < 100; i++) {
+		kp_workers_free(w, kp_xcalloc(1, KP_WORKERS_FREE_LEAST));
+	}
+	kp_workers_stop(w);
+	kp_workers_free(w, kp_xcalloc(1, KP_WORKERS_FREE_LEAST)); /* here */
+	kp_workers_destroy(w);
+}
+
 static void an_unused_pool_ends(void **state)
 {
 	(void)state;
@@ -260,6 +292,8 @@ int main(void)
 		cmocka_unit_test(many_posters_one_owner),
 		cmocka_unit_test(jobs_come_back_to_the_owner),
 		cmocka_unit_test(a_full_queue_refuses_at_once),
+		cmocka_unit_test(a_stopped_pool_refuses),
+		cmocka_unit_test(blocks_are_freed_by_a_worker),
 		cmocka_unit_test(an_unused_pool_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
