@@ -1,4 +1,5 @@
 /* kelpie-sidecar: builds the gateway, runs it, takes it down; or asks one to drain. */
+#include "base/mem.h"
 #include "base/process.h"
 #include "obs/log.h"
 #include "sidecar/ask.h"
@@ -9,6 +10,7 @@
 int main(int argc, char **argv)
 {
 	kp_process_begin();
+	kp_mem_keep();
 	struct kp_config config;
 	struct kp_gateway *gateway;
 	struct kp_err err;

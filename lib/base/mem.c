@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -92,6 +93,28 @@ void *kp_try_malloc_large(size_t n)
 void *kp_try_realloc(void *p, size_t n)
 {
 	return must_fail(n) ? NULL : realloc(p, n ? n : 1);
+}
+
+enum { KEEP = 4 << 20, KEEP_LARGE = 1 << 20 };
+
+/* glibc grows a thread's heap by mprotect, as much as is asked for, and that waits for whoever maps or unmaps anything in the process: a thread
+   of low priority may do so and not be running. */
+void kp_mem_keep(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, KEEP_LARGE);
+	(void)mallopt(M_TRIM_THRESHOLD, KEEP);
+}
+
+void kp_mem_keep_here(void)
+{
+	enum { PIECES = KEEP / KEEP_LARGE * 2 - 1 };
+	void *pieces[PIECES];
+	for (size_t i = 0; i < PIECES; i++) {
+		pieces[i] = kp_xmalloc(KEEP_LARGE / 2);
+	}
+	for (size_t i = PIECES; i > 0; i--) {
+		free(pieces[i - 1]);
+	}
 }
 
 void kp_mem_free(void *p)
