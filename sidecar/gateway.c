@@ -273,6 +273,10 @@ static int start_parts(struct kp_gateway *g, struct kp_err *err)
 		.threads = g->config.workers,
 		.max_queued = MAX_QUEUED_JOBS,
 		.nice = NICE });
+	g->receivers = kp_workers_create(&(struct kp_workers_opts){ .name = "receiver",
+		.threads = (g->config.loops + 3) / 4,
+		.max_queued = MAX_QUEUED_JOBS,
+		.nice = NICE });
 	open_shm(g);
 	g->media_workers = kp_workers_create(&(struct kp_workers_opts){ .name = "media",
 		.threads = g->config.media_workers,
@@ -325,15 +329,20 @@ void kp_gateway_destroy(struct kp_gateway *g)
 	}
 	kp_admin_stop(g->probes);
 	kp_admin_stop(g->admin);
-	kp_control_stop(g->control);    /* publishes nothing any more */
-	kp_workers_destroy(g->workers); /* jobs come back to the loops' mailboxes */
-	kp_workers_destroy(g->media_workers);
-	kp_workers_destroy(g->history_thread);
-	kp_history_close(g->history);
+	kp_control_stop(g->control); /* publishes nothing any more */
+	kp_workers_stop(g->workers); /* jobs come back to the loops' mailboxes */
+	kp_workers_stop(g->media_workers);
+	kp_workers_stop(g->receivers);
+	kp_workers_stop(g->history_thread);
 	for (size_t i = 0; i < g->n_loops; i++) {
 		kp_gwloop_destroy(g->loops[i]);
 	}
 	kp_mem_free(g->loops);
+	kp_workers_destroy(g->workers); /* until now the loops could ask them, in vain */
+	kp_workers_destroy(g->media_workers);
+	kp_workers_destroy(g->receivers);
+	kp_workers_destroy(g->history_thread);
+	kp_history_close(g->history);
 	kp_control_destroy(g->control);
 	kp_prompt_cache_destroy(g->prompts);
 	kp_bootstrap_stop(g->bootstrap);

@@ -33,6 +33,7 @@ struct kp_gateway {
 	int64_t started_ns; /* monotonic */
 	struct kp_metrics *metrics;
 	struct kp_workers *workers, *media_workers;
+	struct kp_workers *receivers;    /* of long bodies */
 	struct kp_prompt_cache *prompts; /* of all loops and workers; NULL: none */
 	struct kp_tls_context *tls;      /* of the public listeners; NULL: cleartext */
 	struct kp_history *history;      /* of responses, its thread's alone; NULL: none is kept */

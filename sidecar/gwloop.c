@@ -67,6 +67,7 @@ int kp_gwloop_create(
 	const struct kp_http_handler handler = { kp_api_request, l };
 	l->server = kp_http_server_create(l->loop, &limits, g->tls, &handler);
 	kp_http_server_on_refusal(l->server, kp_api_refuse);
+	kp_http_server_set_receivers(l->server, g->receivers);
 	const struct kp_mcp_pool_opts mcp = {
 		.version = kp_version(), .metrics = g->metrics, .max_descriptors = descriptors(g, 8)
 	};
@@ -122,6 +123,7 @@ static void *thread_main(void *arg)
 {
 	struct kp_gwloop *l = arg;
 	pthread_setname_np(pthread_self(), kp_loop_name(l->loop));
+	kp_mem_keep_here();
 	kp_loop_run(l->loop);
 	return NULL;
 }
@@ -359,6 +361,16 @@ void kp_gwloop_engine_serves(
 		.text_fingerprint = text_fingerprint,
 		.asked_ns = asked_ns };
 	kp_mailbox_post(kp_loop_mailbox(l->loop), &m->msg);
+}
+
+void kp_gwloop_drop(struct kp_gwloop *l, struct kp_buf *b)
+{
+	if (b->cap >= KP_WORKERS_FREE_LEAST) {
+		kp_workers_free(l->gateway->receivers, b->p);
+		kp_buf_init(b, b->max);
+	} else {
+		kp_buf_fini(b);
+	}
 }
 
 /* --- drain and end --- */

@@ -83,5 +83,7 @@ const struct kp_model *kp_gwloop_model(struct kp_gwloop *l, kp_str name, struct 
 /* The lane to an endpoint (made when there is none), counted until kp_lane_release. */
 struct kp_lane *kp_lane_acquire(struct kp_gwloop *l, struct kp_endpoint *e);
 void kp_lane_release(struct kp_gwloop *l, struct kp_lane *lane);
+/* As kp_buf_fini, of what may be large. */
+void kp_gwloop_drop(struct kp_gwloop *l, struct kp_buf *b);
 
 #endif

@@ -222,6 +222,9 @@ static void refresh(void *arg)
 	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_media_queue",
 			     "Requests that wait for a worker for their images.", NULL, 0),
 		(int64_t)kp_workers_queued(g->media_workers));
+	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_receiver_queue",
+			     "Connections whose long bodies wait for a receiver.", NULL, 0),
+		(int64_t)kp_workers_queued(g->receivers));
 	kp_gauge_set(kp_metrics_gauge(g->metrics, "kelpie_media_bytes",
 			     "Memory that images of requests hold.", NULL, 0),
 		atomic_load(&g->media_bytes));

@@ -79,7 +79,7 @@ void kp_conn_watch(struct kp_conn *c)
 		if (c->paused && c->state != KP_CONN_HANDSHAKE) {
 			want |= c->eof_told ? 0 : UV_DISCONNECT;
 		} else {
-			want |= c->eof_read ? 0 : UV_READABLE;
+			want |= c->eof_read || kp_conn_bulk_runs(c) ? 0 : UV_READABLE;
 		}
 		want |= c->blocked ? UV_WRITABLE : 0;
 	}
@@ -176,6 +176,7 @@ static void destroy(struct kp_conn *c)
 	kp_conn_queue_fini(c->loop, &c->out);
 	kp_conn_tls_destroy(c);
 	kp_conn_dial_destroy(c);
+	kp_conn_bulk_destroy(c);
 	kp_conn_drop_socket(c);
 	c->free_deferred = true;
 	kp_loop_defer(c->loop, &c->defer, on_free);
@@ -507,7 +508,7 @@ static void take_input(struct kp_conn *c, kp_str bytes)
 	}
 }
 
-static void take_eof(struct kp_conn *c)
+void kp_conn_take_eof(struct kp_conn *c)
 {
 	c->eof_read = true;
 	if (c->state == KP_CONN_HANDSHAKE) {
@@ -520,6 +521,14 @@ static void take_eof(struct kp_conn *c)
 	}
 }
 
+void kp_conn_receive_failed(struct kp_conn *c, int sys)
+{
+	struct kp_err err;
+	kp_err_sys(&err, sys, "receive");
+	err.code = KP_UNAVAILABLE;
+	kp_conn_fail(c, &err);
+}
+
 /* false: nothing was there. */
 static bool read_some(struct kp_conn *c)
 {
@@ -530,13 +539,9 @@ static bool read_some(struct kp_conn *c)
 	if (n > 0) {
 		take_input(c, kp_str_n(c->loop->read_buf, (size_t)n));
 	} else if (n == 0) {
-		take_eof(c);
+		kp_conn_take_eof(c);
 	} else if (errno != EAGAIN && errno != EWOULDBLOCK) {
-		int e = errno;
-		struct kp_err err;
-		kp_err_sys(&err, e, "receive");
-		err.code = KP_UNAVAILABLE;
-		kp_conn_fail(c, &err);
+		kp_conn_receive_failed(c, errno);
 	}
 	return n > 0;
 }
@@ -584,7 +589,11 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 	}
 	bool may_read = !c->paused || c->state == KP_CONN_HANDSHAKE;
 	if ((events & UV_READABLE) && may_read && !c->eof_read) {
-		read_some(c);
+		if (c->bulk) {
+			kp_conn_bulk_readable(c);
+		} else {
+			read_some(c);
+		}
 	} else if ((events & UV_DISCONNECT) && !may_read) {
 		kp_conn_deliver_eof(c);
 	}
@@ -744,7 +753,7 @@ void kp_conn_memory_eof(struct kp_conn *c)
 {
 	if (c->state == KP_CONN_OPEN) {
 		kp_loop_enter(c->loop);
-		take_eof(c);
+		kp_conn_take_eof(c);
 	}
 }
 

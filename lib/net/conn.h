@@ -13,12 +13,14 @@
 #ifndef KP_NET_CONN_H
 #define KP_NET_CONN_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "net/loop.h"
 
 struct kp_conn;
 struct kp_tls_context;
+struct kp_workers;
 
 enum {
 	KP_CONN_FLUSH_BYTES = 64 << 10, /* so much queued leaves before the iteration ends */
@@ -43,6 +45,9 @@ struct kp_conn_ops { /* every one may be NULL */
 	 * too long), RESOURCE_EXHAUSTED, CANCELLED (accepted with TLS, gone without a byte). Once,
 	 * last. */
 	void (*closed)(void *user, const struct kp_err *why);
+	/* kp_conn_receive appended n bytes to the buffer it was given, which comes back here and goes after the call if it is not moved away. n is 0
+	 * when nothing was there, or no memory (the buffer has failed). */
+	void (*received)(void *user, struct kp_buf *into, size_t n);
 };
 
 struct kp_conn_target {
@@ -75,6 +80,11 @@ size_t kp_conn_queued(const struct kp_conn *c); /* bytes not yet handed to the k
 /* When the kernel last took a byte while more were waiting, or refused the first; 0: nothing waits.
  * For write time-outs. */
 int64_t kp_conn_blocked_since(const struct kp_conn *c);
+
+/* The next bytes, n at most, do not come through `data`: a worker receives what is there straight into *into, which is moved into the connection,
+   and `received` brings it back, once. For long bodies. A pause holds off what has not begun. false: not on this connection (TLS), or one is under
+   way. */
+bool kp_conn_receive(struct kp_conn *c, struct kp_workers *workers, struct kp_buf *into, size_t n);
 
 /* Stops and resumes `data`. `eof` still comes. Resuming never calls `data` from inside. */
 void kp_conn_pause(struct kp_conn *c, bool paused);

@@ -22,6 +22,7 @@ struct kp_conn_queue {
 	size_t off;
 };
 
+struct kp_conn_bulk;
 struct kp_conn_dial;
 struct kp_conn_tls;
 
@@ -54,6 +55,7 @@ struct kp_conn {
 	struct kp_list finishing;  /* in the loop, while FINISHING and LINGER */
 	struct kp_conn_dial *dial; /* until open */
 	struct kp_conn_tls *tls;   /* NULL: cleartext */
+	struct kp_conn_bulk *bulk; /* while kp_conn_receive is under way */
 	struct kp_buf *sink;
 };
 
@@ -73,6 +75,15 @@ void kp_conn_release(struct kp_conn *c);
 bool kp_conn_queue_room(struct kp_loop *loop, struct kp_conn_queue *q, size_t n, size_t max);
 void kp_conn_queue_took(struct kp_loop *loop, struct kp_conn_queue *q, size_t n);
 void kp_conn_queue_fini(struct kp_loop *loop, struct kp_conn_queue *q);
+
+/* What reading found. The connection may be dead afterwards. */
+void kp_conn_take_eof(struct kp_conn *c);
+void kp_conn_receive_failed(struct kp_conn *c, int sys);
+
+/* conn_bulk.c */
+void kp_conn_bulk_readable(struct kp_conn *c);   /* something came for it; a callback of the loop */
+bool kp_conn_bulk_runs(const struct kp_conn *c); /* the socket is a worker's */
+void kp_conn_bulk_destroy(struct kp_conn *c);    /* before the socket goes */
 
 /* conn_dial.c */
 void kp_conn_dial_step(struct kp_conn *c);              /* begins, once */

@@ -11,6 +11,7 @@
 enum {
 	MAX_PIPELINED = 64 << 10, /* bytes kept for later while a request is in flight */
 	MAX_DROPPED = 64 << 10,   /* rest of a body read for nothing to keep the connection */
+	BULK = 256 << 10, /* a body of so much is for the receivers, but for the last bytes */
 };
 
 static void run_deferred(struct kp_defer *d);
@@ -411,6 +412,53 @@ static kp_str run(struct kp_http1 *h, kp_str in)
 	return in;
 }
 
+/* ---- long bodies ---- */
+
+/* The n bytes that came last; of a body that nobody wants, so many of no content. */
+static kp_str last(const struct kp_buf *body, size_t n)
+{
+	return body ? kp_str_n(body->p + body->n - n, n) : (kp_str){ NULL, n };
+}
+
+bool kp_http1_is_bulk(const struct kp_stream *s)
+{
+	return s->hc->server->receivers && s->hc->proto == &kp_http1_proto && !s->req.tls &&
+	       s->req.content_length >= BULK;
+}
+
+/* With so much left, an answer before the end of the body ends the connection: no bytes have to be dropped behind a receiver's back. */
+static void receive_rest(struct kp_http1 *h)
+{
+	struct kp_http_conn *hc = conn_of(h);
+	struct kp_stream *s = h->s;
+	if (s && s->into && !s->finished && !s->aborted && h->body == KP_BODY_LENGTH &&
+		h->body_left > MAX_DROPPED && h->in.n == 0 && kp_http1_is_bulk(s)) {
+		(void)kp_conn_receive(hc->conn, hc->server->receivers, s->into, h->body_left);
+	}
+}
+
+void kp_http1_received(struct kp_http_conn *hc, struct kp_buf *body, size_t n)
+{
+	struct kp_http1 *h = &hc->h1;
+	struct kp_stream *s = h->s;
+	bool failed = !kp_buf_ok(body);
+	if (n > 0) {
+		h->since_ns = kp_loop_now(hc->server->loop);
+	}
+	h->body_left -= n;
+	if (s->into) {
+		*s->into = *body;
+		kp_buf_init(body, body->max);
+	}
+	if (failed || (n > 0 && !kp_stream_tell(s, last(s->into, n)))) {
+		bad_body(h, 413, "the request body is too large");
+	} else if (h->body_left == 0) {
+		h->body = KP_BODY_NONE;
+		kp_stream_body_end(s);
+	}
+	run_deferred(&h->defer);
+}
+
 static void settle(struct kp_http1 *h)
 {
 	struct kp_http_conn *hc = conn_of(h);
@@ -420,6 +468,7 @@ static void settle(struct kp_http1 *h)
 	bool paused_body = h->s && h->s->paused && h->body != KP_BODY_NONE;
 	kp_conn_pause(hc->conn, paused_body || (h->s && h->in.n >= MAX_PIPELINED));
 	kp_http_conn_arm(hc, due(hc));
+	receive_rest(h);
 }
 
 static void input(struct kp_http_conn *hc, kp_str bytes)

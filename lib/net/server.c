@@ -106,6 +106,13 @@ static void on_data(void *user, kp_str bytes)
 	}
 }
 
+static void on_received(void *user, struct kp_buf *into, size_t n)
+{
+	struct kp_http_conn *hc = user;
+	kp_http_count(&hc->server->counters.bytes_in, n);
+	kp_http1_received(hc, into, n);
+}
+
 static void on_eof(void *user)
 {
 	struct kp_http_conn *hc = user;
@@ -148,7 +155,12 @@ static void on_open(void *user)
 }
 
 const struct kp_conn_ops kp_http_conn_ops = {
-	.open = on_open, .data = on_data, .eof = on_eof, .sent = on_sent, .closed = on_closed
+	.open = on_open,
+	.data = on_data,
+	.eof = on_eof,
+	.sent = on_sent,
+	.closed = on_closed,
+	.received = on_received,
 };
 
 static void maybe_done(struct kp_http_server *s);
@@ -409,6 +421,11 @@ struct kp_http_server *kp_http_server_create(struct kp_loop *loop,
 	kp_list_init(&s->conns);
 	kp_list_init(&s->listeners);
 	return s;
+}
+
+void kp_http_server_set_receivers(struct kp_http_server *s, struct kp_workers *workers)
+{
+	s->receivers = workers;
 }
 
 void kp_http_server_set_tls(struct kp_http_server *s, struct kp_tls_context *tls)

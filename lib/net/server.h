@@ -16,6 +16,7 @@
 struct kp_http_server;
 struct kp_stream;
 struct kp_tls_context;
+struct kp_workers;
 
 enum kp_stream_end {
 	KP_STREAM_FINISHED = 0,
@@ -67,6 +68,9 @@ void kp_http_server_set_tls(struct kp_http_server *s, struct kp_tls_context *tls
 /* `failed` is called for every TLS handshake that fails, but not for a client that connects and leaves without a word. For the log: limit its rate. */
 void kp_http_server_on_tls_failure(struct kp_http_server *s,
 	void (*failed)(void *ctx, kp_str peer, const struct kp_err *why), void *ctx);
+/* Long bodies that are collected (kp_stream_collect) and come over HTTP/1.1 without TLS are received by these. They must not be destroyed before the
+   server; stopped is fine. */
+void kp_http_server_set_receivers(struct kp_http_server *s, struct kp_workers *workers);
 /* Stops accepting, closes idle connections, tells the others (Connection: close, GOAWAY) and lets their streams finish. */
 void kp_http_server_drain(struct kp_http_server *s);
 /* What the server itself refuses, before or while the body arrives (408, 413, 431, ...), may be answered in another form than OpenAI's: by kp_stream_reply, and true.
@@ -96,6 +100,9 @@ size_t kp_http_server_connections(const struct kp_http_server *s);
 void kp_http_server_destroy(struct kp_http_server *s, void (*done)(void *), void *arg);
 
 void kp_stream_accept(struct kp_stream *s, const struct kp_stream_ops *ops, void *user);
+/* The body is appended to *into, which belongs to the stream until `end` or `closed`, except inside of `data`: that tells of
+   each piece in it, until memory is gone (the buffer has failed). */
+void kp_stream_collect(struct kp_stream *s, struct kp_buf *into);
 /* Head of the answer. content_length -1: chunked or HTTP/2 framing, as the version needs; `date` and framing headers are added. */
 void kp_stream_respond(struct kp_stream *s, int status, const struct kp_header *headers, size_t n,
 	int64_t content_length);

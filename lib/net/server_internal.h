@@ -10,7 +10,6 @@
 
 struct kp_http_conn;
 struct kp_http2;
-
 /* One request and its answer. Allocated together with its head, freed after `closed` was told. */
 struct kp_stream {
 	struct kp_http_conn *hc;
@@ -37,6 +36,7 @@ struct kp_stream {
 	bool ended; /* nghttp2 has closed it */
 	int32_t id;
 	struct kp_conn_queue out;
+	struct kp_buf *into; /* kp_stream_collect, or NULL */
 	struct kp_buf held;  /* body received while paused, at most the stream's window */
 	int64_t progress_ns; /* last time a byte of `out` left, or it stopped being empty */
 	int64_t body_ns;     /* last byte of the body */
@@ -65,6 +65,8 @@ struct kp_http_proto {
 	size_t (*queued)(const struct kp_stream *s);
 };
 extern const struct kp_http_proto kp_http1_proto, kp_http2_proto;
+bool kp_http1_is_bulk(const struct kp_stream *s); /* its body is for the receivers */
+void kp_http1_received(struct kp_http_conn *hc, struct kp_buf *body, size_t n);
 void kp_http2_start(struct kp_http_conn *hc); /* makes the session: before the first input */
 
 enum kp_body { KP_BODY_NONE = 0, KP_BODY_LENGTH, KP_BODY_CHUNKED };
@@ -110,6 +112,7 @@ struct kp_http_server {
 	struct kp_http_limits limits;
 	struct kp_head_limits head_limits;
 	struct kp_tls_context *tls;
+	struct kp_workers *receivers; /* or NULL */
 	struct kp_http_handler handler;
 	void (*tls_failed)(void *ctx, kp_str peer, const struct kp_err *why); /* or NULL */
 	void *tls_failed_ctx;
@@ -182,6 +185,8 @@ void kp_stream_free(struct kp_stream *s);
 bool kp_stream_start(struct kp_stream *s);
 /* false: more than max_body_bytes. */
 bool kp_stream_deliver(struct kp_stream *s, kp_str piece);
+/* The same of a piece that lies in *s->into already, or of which nobody wants to know. */
+bool kp_stream_tell(struct kp_stream *s, kp_str piece);
 void kp_stream_body_end(struct kp_stream *s);
 void kp_stream_close(struct kp_stream *s, enum kp_stream_end why); /* tells `closed`, once */
 /* The server itself answers; a handler that had the stream is told `why` first. Breaks the stream off when an answer has begun. */

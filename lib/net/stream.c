@@ -67,6 +67,17 @@ void kp_stream_100(struct kp_stream *s)
 
 bool kp_stream_deliver(struct kp_stream *s, kp_str piece)
 {
+	if (s->into && !s->finished && !s->aborted) {
+		kp_buf_add(s->into, piece);
+		if (kp_buf_ok(s->into)) {
+			piece.p = s->into->p + s->into->n - piece.n;
+		}
+	}
+	return kp_stream_tell(s, piece);
+}
+
+bool kp_stream_tell(struct kp_stream *s, kp_str piece)
+{
 	s->body_bytes += (int64_t)piece.n;
 	if ((uint64_t)s->body_bytes > s->hc->server->limits.max_body_bytes) {
 		return false;
@@ -92,6 +103,7 @@ void kp_stream_close(struct kp_stream *s, enum kp_stream_end why)
 {
 	const struct kp_stream_ops *ops = s->ops;
 	s->ops = NULL;
+	s->into = NULL;
 	if (!s->told) {
 		s->told = true;
 		if (ops && ops->closed) {
@@ -163,6 +175,16 @@ void kp_stream_accept(struct kp_stream *s, const struct kp_stream_ops *ops, void
 	s->accepted = true;
 	s->ops = ops;
 	s->user = user;
+}
+
+void kp_stream_collect(struct kp_stream *s, struct kp_buf *into)
+{
+	KP_BUG_ON(!s->accepted || s->body_bytes);
+	s->into = into;
+	if (s->req.content_length > 0 && !kp_http1_is_bulk(s)) {
+		/* All of it: what grows is copied. Pages that nothing comes for are never taken. */
+		kp_buf_reserve(into, (size_t)s->req.content_length);
+	}
 }
 
 bool kp_stream_header_is_ours(kp_str name)

@@ -83,7 +83,6 @@ static void on_data(void *user, kp_str piece)
 	if (c->is_refused) {
 		return;
 	}
-	kp_buf_add(&c->body, piece); /* the server holds the limit of one body */
 	c->held += piece.n;
 	long long total = atomic_fetch_add(&g->body_bytes, (long long)piece.n) + (long long)piece.n;
 	if (total > g->config.max_body_total) {
@@ -130,7 +129,7 @@ static void on_closed(void *user, enum kp_stream_end why)
 	}
 	atomic_fetch_sub(&c->l->gateway->in_flight, 1);
 	atomic_fetch_sub(&c->l->gateway->body_bytes, (long long)c->held);
-	kp_buf_fini(&c->body);
+	kp_gwloop_drop(c->l, &c->body);
 	kp_mem_free(c);
 }
 
@@ -264,11 +263,8 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 	c->request = r;
 	c->tenant = tenant_of(g, r);
 	kp_buf_init(&c->body, l->gateway->config.max_body_bytes);
-	if (r->content_length > 0) {
-		/* All of it: what grows is copied. Pages that nothing comes for are never taken. */
-		kp_buf_reserve(&c->body, (size_t)r->content_length);
-	}
 	kp_stream_accept(s, &call_ops, c);
+	kp_stream_collect(s, &c->body); /* the server holds the limit of one body */
 }
 
 /* false: it is no path of a kept response. */

@@ -1,13 +1,14 @@
 /* echo_server [option=value...]: the HTTP server of lib/net with a handler for each thing a test wants to see. For tests/integ/net, h2spec and bench/http.
    Prints "port N" when it listens and ends, everything closed, when its standard input ends (a leak then shows under ASan).
 
-   Options: listen (127.0.0.1:0), cert, key, ca (PEM; ca: client certificates are demanded), and by the names of struct kp_http_limits: max_head_bytes, max_target_bytes,
+   Options: listen (127.0.0.1:0), receivers (0: none), receiver_queue (256), cert, key, ca (PEM; ca: client certificates are demanded), and by the names of struct kp_http_limits: max_head_bytes, max_target_bytes,
    max_headers, max_body_bytes, head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms, stream_timeout_ms, max_connections, max_streams, high_water, low_water.
 
    GET  /hello                     "hello\n"
    any  /request                   what the handler got, as JSON: {"method","target","path","query","authority","scheme","version","length","headers":[[n,v]...],"body_bytes","body_hash"}
    POST /echo                      the body back as it comes, held back by a slow reader
    POST /refuse                    401 at once, the body is not read
+   POST /collect?stop=N             the body in one piece, then as /request; 429 once N bytes are there
    POST /paused?ms=N               pauses reading for N ms, then as /request
    GET  /events?n=N&ms=M&size=S    N events of S bytes every M ms; ms=0: all at once
    GET  /flow?bytes=N              N bytes as fast as the client takes them, never more than high_water queued
@@ -19,6 +20,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/workers.h"
 #include "json/write.h"
 #include "net/server.h"
 #include "net/tls.h"
@@ -31,6 +33,7 @@
 static struct kp_loop *loop;
 static struct kp_http_server *server;
 static struct kp_http_limits limits;
+static unsigned n_receivers, receiver_queue = 256;
 static size_t max_queued;
 static uint64_t closed[5];
 static int64_t last_gone_ns;
@@ -40,7 +43,16 @@ struct job {
 	struct kp_stream *s;
 	const struct kp_http_request *r;
 	struct kp_timer timer;
-	enum { JOB_REQUEST = 0, JOB_ECHO, JOB_EVENTS, JOB_FLOW, JOB_LATE, JOB_PAUSED } kind;
+	enum {
+		JOB_REQUEST = 0,
+		JOB_ECHO,
+		JOB_EVENTS,
+		JOB_FLOW,
+		JOB_LATE,
+		JOB_PAUSED,
+		JOB_COLLECT
+	} kind;
+	struct kp_buf body; /* of JOB_COLLECT */
 	uint64_t left, size, bytes, hash;
 	int64_t every_ns;
 	bool ended, held;
@@ -196,13 +208,26 @@ static void on_late(struct kp_timer *t)
 	}
 }
 
+static void hash(struct job *j, kp_str piece)
+{
+	for (size_t i = 0; i < piece.n; i++) {
+		j->hash = (j->hash ^ (unsigned char)piece.p[i]) * UINT64_C(0x100000001b3);
+	}
+}
+
 static void on_data(void *user, kp_str piece)
 {
 	struct job *j = user;
 	j->bytes += piece.n;
-	for (size_t i = 0; i < piece.n; i++) {
-		j->hash = (j->hash ^ (unsigned char)piece.p[i]) * UINT64_C(0x100000001b3);
+	if (j->kind == JOB_COLLECT) {
+		KP_BUG_ON(piece.p + piece.n != j->body.p + j->body.n || j->bytes != j->body.n);
+		if (j->left && j->bytes >= j->left) {
+			kp_buf_fini(&j->body);
+			reply_text(j->s, 429, KP_S("enough\n"));
+		}
+		return;
 	}
+	hash(j, piece);
 	if (j->kind == JOB_ECHO) {
 		kp_stream_write(j->s, piece);
 		note_queued(j);
@@ -217,6 +242,10 @@ static void on_end(void *user)
 {
 	struct job *j = user;
 	j->ended = true;
+	if (j->kind == JOB_COLLECT) {
+		hash(j, kp_buf_str(&j->body));
+		reply_request(j);
+	}
 	if (j->kind == JOB_REQUEST || j->kind == JOB_PAUSED) {
 		reply_request(j);
 	} else if (j->kind == JOB_ECHO) {
@@ -244,6 +273,7 @@ static void on_closed(void *user, enum kp_stream_end why)
 		last_gone_ns = kp_now_ns();
 	}
 	kp_timer_stop(loop, &j->timer);
+	kp_buf_fini(&j->body);
 	kp_mem_free(j);
 }
 
@@ -253,6 +283,7 @@ static struct job *start(struct kp_stream *s, const struct kp_http_request *r, i
 {
 	struct job *j = kp_new(struct job);
 	*j = (struct job){ .s = s, .r = r, .kind = kind, .hash = UINT64_C(0xcbf29ce484222325) };
+	kp_buf_init(&j->body, 64 << 20);
 	open_streams++;
 	kp_stream_accept(s, &job_ops, j);
 	return j;
@@ -328,6 +359,10 @@ static void on_request(void *ctx, struct kp_stream *s, const struct kp_http_requ
 		start(s, r, JOB_REQUEST);
 	} else if (kp_str_eq(r->path, KP_S("/echo"))) {
 		respond_stream(start(s, r, JOB_ECHO), "application/octet-stream", -1);
+	} else if (kp_str_eq(r->path, KP_S("/collect"))) {
+		struct job *j = start(s, r, JOB_COLLECT);
+		j->left = parameter(r, KP_S("stop"), 0);
+		kp_stream_collect(s, &j->body);
 	} else if (kp_str_eq(r->path, KP_S("/paused"))) {
 		start_timed(start(s, r, JOB_PAUSED), parameter(r, KP_S("ms"), 100));
 		kp_stream_pause(s, true);
@@ -384,6 +419,8 @@ static bool set_limit(kp_str name, uint64_t v)
 		{ "stream_timeout_ms", NULL, NULL, &limits.stream_timeout_ns },
 		{ "max_connections", NULL, &limits.max_connections, NULL },
 		{ "max_streams", NULL, &limits.max_streams, NULL },
+		{ "receivers", NULL, &n_receivers, NULL },
+		{ "receiver_queue", NULL, &receiver_queue, NULL },
 		{ "high_water", &limits.high_water, NULL, NULL },
 		{ "low_water", &limits.low_water, NULL, NULL },
 	};
@@ -452,6 +489,11 @@ int main(int argc, char **argv)
 	server = kp_http_server_create(
 		loop, &limits, ctx, &(struct kp_http_handler){ on_request, NULL });
 	kp_tls_unref(ctx);
+	const struct kp_workers_opts opts = {
+		.name = "receiver", .threads = n_receivers, .max_queued = receiver_queue
+	};
+	struct kp_workers *receivers = n_receivers ? kp_workers_create(&opts) : NULL;
+	kp_http_server_set_receivers(server, receivers);
 	if (kp_http_server_listen(server, listen, &port, &err) < 0) {
 		die(err.msg);
 	}
@@ -462,6 +504,8 @@ int main(int argc, char **argv)
 	uv_poll_start(&input, UV_READABLE, on_input);
 	kp_loop_run(loop);
 	uv_close((uv_handle_t *)&input, NULL);
+	kp_workers_stop(receivers);
 	kp_loop_destroy(loop);
+	kp_workers_destroy(receivers);
 	return 0;
 }

@@ -86,7 +86,7 @@ static void on_closed(void *user, const struct kp_err *why)
 		kp_loop_stop(loop);
 	}
 }
-static const struct kp_conn_ops ops = { on_open, on_data, on_eof, on_sent, on_closed };
+static const struct kp_conn_ops ops = { on_open, on_data, on_eof, on_sent, on_closed, NULL };
 
 static void end_init(struct end *e)
 {
