@@ -133,6 +133,7 @@ static void drop_generation(struct kp_flow *f)
 		kp_buf_fini(&f->prompts[i].packed);
 	}
 	for (size_t i = 0; i < f->n_choices; i++) {
+		kp_flow_media_unname(&f->choices[i]);
 		kp_stop_fini(&f->choices[i].stop);
 		kp_parser_destroy(f->choices[i].parser);
 		kp_output_check_destroy(f->choices[i].check);
@@ -195,7 +196,7 @@ static void destroy(struct kp_flow *f)
 	kp_snapshot_unref(f->later);
 	atomic_fetch_sub(&f->l->gateway->body_bytes, (long long)f->held_bytes);
 	kp_arena_destroy(f->turn.arena);
-	kp_buf_fini(&f->body);
+	kp_gwloop_drop(f->l, &f->body);
 	kp_buf_fini(&f->answer);
 	kp_mem_free(f);
 }

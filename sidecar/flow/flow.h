@@ -77,7 +77,8 @@ struct kp_choice {
 	struct kp_engine_call *call; /* NULL: not running */
 	struct kp_endpoint
 		*failed; /* the last one that did not take it, or NULL; compared, never followed */
-	char shm_name[40];          /* of its call's pixels in /dev/shm, "" */
+	char shm_name[40];          /* of pixels in /dev/shm, for this choice alone; "": none */
+	bool is_named;              /* the call that runs was given it */
 	struct kp_endpoint *no_shm; /* where a name failed, or NULL; never followed */
 	unsigned attempts;          /* started on an engine, or on the way to one */
 	unsigned refused;           /* turned away by gateways before their engine saw it */

@@ -429,6 +429,7 @@ static int make_pixels(struct kp_flow *f, struct kp_token_scratch *scratch, stru
 		at += m->images[k].plan.n_floats;
 	}
 	describe(f);
+	kp_flow_media_link(f);
 	m->work_ns = kp_now_ns() - begin_ns;
 	return 0;
 }

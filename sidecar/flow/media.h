@@ -67,9 +67,11 @@ void kp_flow_media_release(struct kp_flow_media *m, struct kp_gwloop *l);
 int kp_flow_media_alloc(struct kp_flow *f, size_t bytes, struct kp_err *err) KP_MUST_USE;
 /* That memory; much of it is freed by a worker, since it takes milliseconds. */
 void kp_flow_media_free(struct kp_flow_media *m, struct kp_gwloop *l);
-/* A name for the pixels, for the call of a choice that is about to start at e; empty: they are sent. */
+/* On a worker: names of the pixels for the calls of all choices. A folder's lock may be held by an engine that is not running, so the loop makes none. */
+void kp_flow_media_link(struct kp_flow *f);
+/* The name of the pixels for the call of a choice that is about to start at e; empty: they are sent. */
 kp_str kp_flow_media_name(struct kp_choice *c, const struct kp_endpoint *e);
-/* The call is over: the name goes, if the engine has not taken it. */
+/* The call is over: a worker takes the name away, if the engine has not. */
 void kp_flow_media_unname(struct kp_choice *c);
 /* The call at e failed before it gave anything, maybe because of the name: it is worth to start it there once more, without. Once for a choice. */
 bool kp_flow_media_failed(struct kp_choice *c, struct kp_endpoint *e, const struct kp_err *err);

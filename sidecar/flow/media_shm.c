@@ -100,29 +100,61 @@ void kp_flow_media_free(struct kp_flow_media *m, struct kp_gwloop *l)
 
 /* --- names ----------------------------------------------------------------------------------------------------------- */
 
-kp_str kp_flow_media_name(struct kp_choice *c, const struct kp_endpoint *e)
+static void link_name(struct kp_choice *c)
 {
 	struct kp_flow *f = c->flow;
-	struct kp_err err;
-	c->shm_name[0] = '\0';
-	if (!f->media || !f->media->shm.p || c->no_shm == e || !shares(f, e)) {
-		return KP_STR_NULL;
-	}
 	struct kp_gateway *g = f->media->gateway;
+	struct kp_err err;
 	snprintf(c->shm_name, sizeof(c->shm_name), "kelpie-%s-%u", g->media_shm.id,
 		atomic_fetch_add(&g->media_names, 1));
 	if (kp_shm_link(&f->media->shm, c->shm_name, &err)) {
 		kp_log(KP_LOG_DEBUG, "images are sent", kp_f_err(&err));
 		c->shm_name[0] = '\0';
 	}
-	return kp_str_c(c->shm_name);
+}
+
+void kp_flow_media_link(struct kp_flow *f)
+{
+	for (size_t i = 0; i < f->n_choices && f->media->shm.p; i++) {
+		link_name(&f->choices[i]);
+	}
+}
+
+kp_str kp_flow_media_name(struct kp_choice *c, const struct kp_endpoint *e)
+{
+	struct kp_flow *f = c->flow;
+	bool may = f->media && f->media->shm.p && c->no_shm != e && shares(f, e);
+	if (may && !c->shm_name[0]) {
+		link_name(c); /* the one that a worker made went with another call */
+	}
+	c->is_named = may && c->shm_name[0];
+	return c->is_named ? kp_str_c(c->shm_name) : KP_STR_NULL;
+}
+
+struct unlink {
+	struct kp_job job;
+	char name[sizeof(((struct kp_choice *)NULL)->shm_name)];
+};
+
+static void unlink_name(struct kp_job *job)
+{
+	struct unlink *u = KP_CONTAINER(job, struct unlink, job);
+	kp_shm_unlink(u->name);
+	kp_mem_free(u);
 }
 
 void kp_flow_media_unname(struct kp_choice *c)
 {
-	if (c->shm_name[0]) {
-		kp_shm_unlink(c->shm_name);
-		c->shm_name[0] = '\0';
+	c->is_named = false;
+	if (!c->shm_name[0]) {
+		return;
+	}
+	struct unlink *u = kp_new(struct unlink);
+	u->job.work = unlink_name;
+	memcpy(u->name, c->shm_name, sizeof(u->name));
+	c->shm_name[0] = '\0';
+	if (!kp_workers_submit(c->flow->l->gateway->receivers, &u->job)) {
+		unlink_name(&u->job);
 	}
 }
 
@@ -130,7 +162,7 @@ bool kp_flow_media_failed(struct kp_choice *c, struct kp_endpoint *e, const stru
 {
 	bool is_suspect = err->code == KP_INTERNAL || err->code == KP_INVALID_ARGUMENT ||
 			  err->code == KP_UNKNOWN || err->code == KP_NOT_FOUND;
-	if (!c->shm_name[0] || c->no_shm || c->is_open || !is_suspect) {
+	if (!c->is_named || c->no_shm || c->is_open || !is_suspect) {
 		return false;
 	}
 	c->no_shm = e;
