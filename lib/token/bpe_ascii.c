@@ -23,7 +23,7 @@ enum {
 	NEVER = KP_ASCII_NEVER,
 };
 
-/* An entry of b->ascii, for two letters side by side, by the second one << 8 | the first one: bits 0 to 9 their rank (NEVER: they do not merge, or not at once); 10 to 19 the least
+/* An entry of b->ascii, for two letters side by side, by the second one << 7 | the first one: bits 0 to 9 their rank (NEVER: they do not merge, or not at once); 10 to 19 the least
    rank of all merges of the first one alone and something that begins with the second one; 20 to 29 of something that ends in the first one and the second one alone. Ranks
    are coarse: where one is less than another, so is what it stands for. Bit 31: one of them is no symbol. */
 #define NO_PAIR   ((uint32_t)NEVER << 20 | (uint32_t)NEVER << 10 | NEVER)
@@ -89,7 +89,7 @@ static void put_merge(struct kp_bpe *b, const struct kp_merge *m, uint32_t rank)
 	if ((x | y) >= 128) {
 		return;
 	}
-	uint32_t *entry = &b->ascii[y << 8 | x];
+	uint32_t *entry = &b->ascii[y << 7 | x];
 	if (m->left == b->byte_id[x]) {
 		lower(entry, 10, rank);
 	}
@@ -102,14 +102,18 @@ static void put_merge(struct kp_bpe *b, const struct kp_merge *m, uint32_t rank)
 /* The ranks of pairs of letters that may merge at once. first: of each id, the least rank of its merges. */
 static void put_pairs(struct kp_bpe *b, const uint32_t *first, bool blank)
 {
-	for (size_t i = 0; i < KP_ASCII_SET; i++) {
-		size_t x = i & 255, y = i >> 8;
+	for (size_t i = 0; i < KP_ASCII_PRODUCT; i++) {
+		size_t x = i & 127, y = i >> 7;
 		uint32_t rank = b->byte_pair[x << 8 | y];
 		bool gap = b->byte_id[x] == b->gap || b->byte_id[y] == b->gap;
 		gap |= blank && (x == ' ' || y == ' ');
-		b->ascii[i] |= gap || x >= 128 ? NO_SYMBOL : 0;
-		if (rank != KP_BPE_NONE && first[kp_bpe_product(b, rank)] > rank) {
-			lower(&b->ascii[i], 0, rank);
+		b->ascii[i] |= gap ? NO_SYMBOL : 0;
+		if (rank != KP_BPE_NONE) {
+			kp_id made = kp_bpe_product(b, rank);
+			b->ascii[KP_ASCII_PRODUCT + i] = made;
+			if (first[made] > rank) {
+				lower(&b->ascii[i], 0, rank);
+			}
 		}
 	}
 }
@@ -125,7 +129,7 @@ int kp_bpe_find_ascii(struct kp_bpe *b, const struct kp_merge *m, bool blank, st
 	}
 	memset(first, 0xff, bytes);
 	memset(b->ascii, 0, KP_ASCII_WORDS * sizeof(*b->ascii));
-	for (size_t i = 0; i < KP_ASCII_SET; i++) {
+	for (size_t i = 0; i < KP_ASCII_PRODUCT; i++) {
 		b->ascii[i] = NO_PAIR;
 	}
 	for (uint32_t i = 0; i < b->n_merges; i++) {
@@ -142,9 +146,8 @@ int kp_bpe_find_ascii(struct kp_bpe *b, const struct kp_merge *m, bool blank, st
 bool kp_bpe_ascii_ok(const struct kp_bpe *b)
 {
 	bool ok = true;
-	for (size_t i = 0; b->ascii && i < KP_ASCII_SET; i++) {
-		ok &= (b->ascii[i] & NEVER) == NEVER ||
-		      b->byte_pair[(i & 255) << 8 | i >> 8] != KP_BPE_NONE;
+	for (size_t i = 0; b->ascii && i < KP_ASCII_PRODUCT; i++) {
+		ok &= b->ascii[KP_ASCII_PRODUCT + i] < b->gap;
 	}
 	return ok;
 }
@@ -191,39 +194,39 @@ static bool take_letters(struct chunk *c, const uint8_t *p, size_t n, size_t lef
 		return false;
 	}
 	for (i = 0; i + 1 < seen; i++) {
-		pair[i] = c->b->ascii[letter[i + 1] << 8 | letter[i]];
+		pair[i] = c->b->ascii[letter[i + 1] << 7 | letter[i]];
 		all |= pair[i];
 	}
 	pair[i] = pair[i + 1] = NO_PAIR; /* behind the last one there is none */
 	return !(all & NO_SYMBOL);
 }
 
-/* The n symbols that begin at each bit of `is`, of 64 letters; once: those of two letters, from the second bit on. */
 struct symbols {
 	size_t k, asks, cuts;
 	kp_id before;
 };
 
-static inline __attribute__((always_inline)) void add_symbols(struct chunk *c, struct symbols *s,
-	size_t at, uint64_t is, uint64_t once, uint64_t behind, bool by_product)
+/* The symbols that begin at each bit of `is`, of the 64 letters from `at` on; once: those of two letters; behind: those behind such a one. */
+static inline void add_symbols(
+	struct chunk *c, struct symbols *s, size_t at, uint64_t is, uint64_t once, uint64_t behind)
 {
 	const struct kp_bpe *b = c->b;
+	const kp_id *product = b->ascii + KP_ASCII_PRODUCT;
 	const uint32_t *set = b->ascii + KP_ASCII_SET;
 	const uint8_t *letters = c->text + 8 + at;
 	size_t k = s->k, asks = s->asks, cuts = s->cuts;
 	kp_id before = s->before;
 	for (; is; is &= is - 1) {
-		unsigned i = (unsigned)__builtin_ctzll(is), m = once >> i & 1;
+		size_t i = (size_t)__builtin_ctzll(is);
 		const uint8_t *p = letters + i;
-		uint32_t rank = b->byte_pair[p[0] << 8 | p[1]];
-		kp_id one = b->byte_id[p[0]], made = by_product ? rank : b->product[rank & -m];
-		kp_id sym = one ^ ((one ^ made) & -m);
+		uint32_t m = once >> i & 1;
+		kp_id one = b->byte_id[p[0]], sym = one ^ ((one ^ product[p[1] << 7 | p[0]]) & -m);
 		size_t bit = border_bit(before, sym);
-		unsigned joins = set[bit >> 5] >> (bit & 31) & 1;
+		uint32_t joins = set[bit >> 5] >> (bit & 31) & 1;
 		c->sym[k] = before = sym;
 		c->rank[k] = b->byte_pair[p[-1] << 8 | p[0]] | (joins - 1); /* KP_BPE_NONE */
 		c->ask[asks] = (uint16_t)k;
-		asks += joins & (m | (behind >> i & 1));
+		asks += joins & (m | (behind >> i & 1)) & (k != 0);
 		c->cut[cuts] = (uint32_t)(k << 16 | (at + i));
 		cuts += joins ^ 1;
 		k++;
@@ -232,8 +235,7 @@ static inline __attribute__((always_inline)) void add_symbols(struct chunk *c, s
 }
 
 /* What merges at once, in the first n letters, and what is known of the symbols that are left. No branches: nothing in such text can be guessed. */
-static inline __attribute__((always_inline)) void merge_at_once(
-	struct chunk *c, size_t n, bool by_product)
+static void look(struct chunk *c, size_t n)
 {
 	struct symbols s = { .before = c->b->gap };
 	uint64_t last = 0; /* the 64 letters before */
@@ -241,22 +243,13 @@ static inline __attribute__((always_inline)) void merge_at_once(
 		uint64_t valid = n - at < 64 ? (UINT64_C(1) << (n - at)) - 1 : UINT64_MAX;
 		uint64_t once = kp_at_once(c->pair + 4 + at) & valid;
 		uint64_t second = once << 1 | last >> 63, behind = once << 2 | last >> 62;
-		add_symbols(c, &s, at, valid & ~second, once, behind, by_product);
+		add_symbols(c, &s, at, valid & ~second, once, behind);
 		last = once;
 	}
 	c->rank[0] = c->rank[s.k] = KP_BPE_NONE;
 	c->n_sym = s.k;
 	c->n_cut = s.cuts;
 	c->n_ask = s.asks;
-}
-
-static void look(struct chunk *c, size_t n)
-{
-	if (c->b->product) {
-		merge_at_once(c, n, false);
-	} else {
-		merge_at_once(c, n, true);
-	}
 }
 
 static void add_stretch(struct chunk *c, size_t from, size_t to)
@@ -297,17 +290,30 @@ static void find_stretches(struct chunk *c)
 	}
 }
 
+/* The ranks that are not known yet, some at once: the lines of the table are on their way from memory together. */
+static void find_ranks(struct chunk *c)
+{
+	enum { BATCH = 32 };
+	struct kp_pair_at at[BATCH];
+	for (size_t from = 0; from < c->n_ask; from += BATCH) {
+		size_t n = KP_MIN(c->n_ask - from, (size_t)BATCH);
+		for (size_t i = 0; i < n; i++) {
+			const kp_id *sym = c->sym + c->ask[from + i];
+			at[i] = kp_bpe_pair(c->b, sym[-1], sym[0]);
+			__builtin_prefetch(at[i].line);
+		}
+		for (size_t i = 0; i < n; i++) {
+			c->rank[c->ask[from + i]] = kp_bpe_rank_at(at[i]);
+		}
+	}
+}
+
 static int merge_stretches(struct chunk *c, struct kp_ids *work, struct kp_err *err)
 {
 	if (!kp_ids_reserve(work, c->n_sym)) {
 		return kp_err_set(err, KP_RESOURCE_EXHAUSTED, "encode `%zu` symbols", c->n_sym);
 	}
-	for (size_t i = 0; i < c->n_ask; i++) {
-		size_t k = c->ask[i];
-		if (k) {
-			c->rank[k] = kp_bpe_rank(c->b, c->sym[k - 1], c->sym[k]);
-		}
-	}
+	find_ranks(c);
 	kp_bpe_merge_some(c->b, c->few, c->n_few);
 	kp_bpe_merge_windows(c->b, c->many, c->n_many);
 	for (size_t i = 0; i < c->n; i++) {
