@@ -59,6 +59,18 @@ int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n
 	return 0;
 }
 
+void kp_matcher_leave_out(struct kp_matcher *m, uint8_t c)
+{
+	m->first[c] = false;
+	m->n_firsts = 0;
+	for (size_t i = 0; i < 256; i++) {
+		if (m->first[i] && m->n_firsts < KP_ADDED_FIRSTS) {
+			memset(m->firsts[m->n_firsts], (int)i, sizeof(*m->firsts));
+		}
+		m->n_firsts += m->first[i];
+	}
+}
+
 void kp_matcher_fini(struct kp_matcher *m)
 {
 	kp_free(&m->order);

@@ -44,6 +44,8 @@ struct kp_matcher {
 };
 int kp_matcher_init(struct kp_matcher *m, const struct kp_added *added, size_t n, bool normalized,
 	struct kp_err *err) KP_MUST_USE;
+/* Makes it pass over the tokens that begin with c. */
+void kp_matcher_leave_out(struct kp_matcher *m, uint8_t c);
 void kp_matcher_fini(struct kp_matcher *m);
 
 /* Where text came from. policy NULL: everything is trusted. shift and maps translate places in normalized text. */
@@ -58,6 +60,8 @@ struct kp_origins {
 	size_t n_maps;
 	struct kp_effort *effort; /* what searching may take, NULL: no limit */
 };
+/* Does the policy say of one of kp_tokenizer's rows who may write it? */
+bool kp_policy_rules_rows(const struct kp_token_policy *p);
 /* May the added token with this index stand at [from, to) of the (possibly normalized) text? */
 bool kp_policy_allows(const struct kp_origins *o, size_t index, size_t from, size_t to);
 

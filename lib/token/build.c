@@ -581,6 +581,7 @@ int kp_build_finish(struct kp_build *b, struct kp_tokenizer **ret, struct kp_err
 		return -1;
 	}
 	finish_info(b);
+	kp_rows_find(t);
 	struct kp_token_image image;
 	if (kp_token_image_make(t, &image, err)) {
 		return -1;

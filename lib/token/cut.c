@@ -9,6 +9,7 @@
    - X is matched after normalization: there is none, since what follows could change X's own characters; X does not strip on the right, where the next raw token ends
      what it may take; its last character is neither white space, which a raw token behind it could swallow (lstrip), nor a word character, which the next token could look
      at (single_word); and no raw token overlaps with the end of X and goes on behind it, or ends there with single_word.
+   - X is none of the rows that are not searched for (rows.c).
    Everything else (normalizers, "first" of Metaspace, prefixes of SentencePiece, pre-tokenizers, the model) sees one stretch between two tokens at a time, and whether
    it begins at the text's begin. A post-processor's tokens go in front of everything and behind it.
 
@@ -121,7 +122,8 @@ void kp_cuts_find(struct kp_tokenizer *t)
 		}
 	}
 	for (size_t i = 0; i < t->n_added; i++) {
-		t->added[i].flags |= is_safe(t, &t->added[i]) ? KP_ADDED_CUT : 0;
+		bool is_found = !kp_rows_has(t, t->added[i].text) && is_safe(t, &t->added[i]);
+		t->added[i].flags |= is_found ? KP_ADDED_CUT : 0;
 	}
 	for (size_t i = 0; i < t->n_added; i++) {
 		const struct kp_added *a = &t->added[i];

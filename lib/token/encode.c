@@ -281,7 +281,8 @@ int kp_tokenizer_encode(const struct kp_tokenizer *t, struct kp_token_scratch *s
 	if (special && state.at == 0) {
 		kp_span_add(e, t->prefix, t->n_prefix);
 	}
-	while (!e->failed && kp_matcher_next(&t->raw, &o, text->s, &state, &m)) {
+	const struct kp_matcher *raw = kp_policy_rules_rows(o.policy) ? &t->raw : &t->sparse;
+	while (!e->failed && kp_matcher_next(raw, &o, text->s, &state, &m)) {
 		if (m.from > state.done) {
 			segment(e, kp_str_sub(text->s, state.done, m.from), readable, &o,
 				state.done, opts->cuts);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, FORMAT = 5, HUGE_PAGE = 2 << 20 };
+enum { ALIGN = 64, FORMAT = 6, HUGE_PAGE = 2 << 20 };
 
 struct section {
 	uint64_t at, n;
@@ -222,6 +222,10 @@ int kp_token_image_open(struct kp_token_image image, struct kp_tokenizer **ret, 
 		return -1;
 	}
 	t->raw.longest_first = t->longest_first;
+	t->sparse = t->raw;
+	for (size_t i = 0; i < t->n_rows; i++) {
+		kp_matcher_leave_out(&t->sparse, t->rows[i].c);
+	}
 	kp_cuts_find(t);
 	t->image = image;
 	*ret = t;

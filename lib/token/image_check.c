@@ -135,11 +135,20 @@ static bool borders_ok(const struct kp_borders *c)
 	return ok;
 }
 
+static bool rows_ok(const struct kp_tokenizer *t)
+{
+	bool ok = t->n_rows == 0 || t->cut_text;
+	for (size_t i = 0; i < t->n_rows; i++) {
+		ok = ok && t->rows[i].most >= KP_ROW_MIN;
+	}
+	return ok;
+}
+
 /* Text that is cut takes bytes and words without asking whether they are there. */
 static int check_text(const struct kp_tokenizer *t, struct kp_err *err)
 {
 	bool text = t->pretok.run == kp_pretok_text.run;
-	bool ok = text == t->cut_text && borders_ok(&t->model.borders) &&
+	bool ok = text == t->cut_text && borders_ok(&t->model.borders) && rows_ok(t) &&
 		  (!text || (t->model.kind == KP_MODEL_BPE && t->model.borders.set &&
 				    ids_ok(t->model.byte, 256, t->vocab.n)));
 	if (!ok) {

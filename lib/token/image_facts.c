@@ -323,6 +323,11 @@ static void all(struct facts *f, struct kp_tokenizer *t)
 	NUMBER(f, t->odd, KP_ODD_HF_1);
 	FLAG(f, t->longest_first);
 	FLAG(f, t->cut_text);
+	t->n_rows = count(f, t->n_rows, KP_ROWS);
+	for (size_t i = 0; i < t->n_rows; i++) {
+		NUMBER(f, t->rows[i].c, 127);
+		NUMBER(f, t->rows[i].most, KP_ROW_MAX);
+	}
 	NUMBER(f, t->words.n_lines, UINT32_MAX >> 4);
 	vocab(f, t);
 	bpe(f, &t->bpe);
@@ -361,4 +366,4 @@ int kp_facts_read(struct kp_tokenizer *t, kp_str in, struct kp_err *err)
 }
 
 /* A member more, somewhere in there? Then it is missing above, or in image.c's list (n_cuts is found anew). */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct kp_tokenizer) == 31896, "image_facts.c");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct kp_tokenizer) == 42832, "image_facts.c");

@@ -50,6 +50,12 @@ enum kp_odd {
 	KP_ODD_HF_1,  /* other in tokenizers 1.0 */
 };
 
+/* A character of which 1 to `most` in a row are added tokens that pieces find by themselves (rows.c). */
+enum { KP_ROWS = 4, KP_ROW_MIN = 15, KP_ROW_MAX = 62 };
+struct kp_row {
+	uint8_t c, most; /* KP_ROW_MIN to KP_ROW_MAX */
+};
+
 /* A member more? It goes into the image too: image_facts.c, or the list of tables in image.c and what is relied on in image_check.c. */
 struct kp_tokenizer {
 	struct kp_refcount ref;
@@ -65,6 +71,9 @@ struct kp_tokenizer {
 	struct kp_added *added; /* in id order */
 	size_t n_added;
 	struct kp_matcher raw, normalized;
+	struct kp_matcher sparse; /* raw without what `rows` are found for */
+	struct kp_row rows[KP_ROWS];
+	size_t n_rows;
 	bool nfc; /* the normalizer is NFC alone, which has a short way */
 	bool ignore_merges;
 	bool keeps_symbols; /* SentencePiece: normalization leaves the tokens of `normalized` as they are */
@@ -91,6 +100,17 @@ size_t kp_added_index(const struct kp_tokenizer *t, kp_id id);
 
 /* cut.c: sets KP_ADDED_CUT where it may stand. Once, after the matchers exist. */
 void kp_cuts_find(struct kp_tokenizer *t);
+
+/* rows.c: sets `rows`. Once, when all else is there. */
+void kp_rows_find(struct kp_tokenizer *t);
+/* Is the added token a row? */
+bool kp_rows_has(const struct kp_tokenizer *t, kp_str token);
+/* The first row in s that is longer than any token, and where; NULL: none. */
+const struct kp_row *kp_rows_long(
+	const struct kp_tokenizer *t, kp_str s, size_t *ret_at, size_t *ret_n);
+/* Appends the ids of a row of n > 0. */
+void kp_rows_add(
+	const struct kp_tokenizer *t, const struct kp_row *row, size_t n, struct kp_ids *ids);
 
 /* The pre-tokenizers; see pretok.h. */
 extern const struct kp_pretok kp_pretok_gpt2, kp_pretok_gpt2_digits, kp_pretok_smollm,

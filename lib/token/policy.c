@@ -12,6 +12,7 @@ enum { ANYWHERE = 0, TRUSTED_ONLY, TRUSTED_OR_ASSISTANT };
 struct kp_token_policy {
 	uint8_t *where; /* by index of the added token; NULL: anywhere */
 	uint64_t digest;
+	bool rules_rows; /* some of the tokenizer's rows are not for anybody to write */
 };
 
 static int mark(const struct kp_tokenizer *t, struct kp_token_policy *p, const kp_id *ids, size_t n,
@@ -26,6 +27,7 @@ static int mark(const struct kp_tokenizer *t, struct kp_token_policy *p, const k
 		if (k != SIZE_MAX) {
 			p->where[k] =
 				where; /* an ordinary token is never matched as a control token */
+			p->rules_rows |= kp_rows_has(t, t->added[k].text);
 		}
 	}
 	return 0;
@@ -63,6 +65,7 @@ bool kp_token_policy_guard(struct kp_token_policy *p, const struct kp_tokenizer 
 		p->where = kp_xcalloc(t->n_added + 1, 1);
 	}
 	p->where[k] = TRUSTED_ONLY;
+	p->rules_rows |= kp_rows_has(t, t->added[k].text);
 	p->digest = kp_hash_bytes(p->where, t->n_added + 1);
 	return true;
 }
@@ -78,6 +81,11 @@ void kp_token_policy_destroy(struct kp_token_policy *p)
 uint64_t kp_token_policy_digest(const struct kp_token_policy *p)
 {
 	return p ? p->digest : 0;
+}
+
+bool kp_policy_rules_rows(const struct kp_token_policy *p)
+{
+	return p && p->rules_rows;
 }
 
 /* Place in the text before a step; inside a changed stretch its begin (end: its end). */

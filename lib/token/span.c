@@ -55,17 +55,44 @@ static kp_id whole(const struct kp_tokenizer *t, const uint8_t *p, size_t n)
 		       : KP_BPE_NO_ID;
 }
 
-/* A piece through a text model: its ids in the scratch's work array. */
-static bool encode_text(struct kp_span *e, const uint8_t *p, size_t n)
+/* Appends the ids of text to those in the scratch's work array. */
+static bool append_text(struct kp_span *e, kp_str s)
 {
 	const struct kp_tokenizer *t = e->t;
-	kp_ids_reset(&e->s->work);
-	if (kp_model_encode(&t->model, &t->vocab, &t->bpe, kp_str_n(p, n), &e->s->model,
-		    &e->s->work, e->err)) {
-		e->failed = true;
+	e->failed = e->failed || kp_model_encode(&t->model, &t->vocab, &t->bpe, s, &e->s->model,
+					 &e->s->work, e->err);
+	return !e->failed;
+}
+
+/* A long piece with rows of a character that no token is long enough for: its ids in the work array. False: it has none. */
+static bool encode_rows(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	struct kp_ids *ids = &e->s->work;
+	kp_str s = kp_str_n((const char *)p, n);
+	size_t at, len;
+	const struct kp_row *row = kp_rows_long(e->t, s, &at, &len);
+	if (!row) {
 		return false;
 	}
+	kp_ids_reset(ids);
+	for (; row && (at == 0 || append_text(e, kp_str_sub(s, 0, at)));
+		row = kp_rows_long(e->t, s, &at, &len)) {
+		kp_rows_add(e->t, row, len, ids);
+		s = kp_str_skip(s, at + len);
+	}
+	if ((s.n == 0 || append_text(e, s)) && ids->failed) {
+		e->failed = true;
+		(void)kp_err_set(
+			e->err, KP_RESOURCE_EXHAUSTED, "encode one piece of `%zu` bytes", n);
+	}
 	return true;
+}
+
+/* A piece through a text model: its ids in the work array. */
+static bool encode_text(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	kp_ids_reset(&e->s->work);
+	return append_text(e, kp_str_n((const char *)p, n));
 }
 
 void kp_span_uncached(struct kp_span *e, kp_str s)
@@ -205,6 +232,12 @@ static void long_piece(struct kp_span *e, const uint8_t *p, size_t n)
 	small[0] = whole(e->t, p, n);
 	if (small[0] != KP_BPE_NO_ID) {
 		count = 1;
+	} else if (encode_rows(e, p, n)) {
+		if (e->failed) {
+			return;
+		}
+		ids = e->s->work.p;
+		count = e->s->work.n;
 	} else if (n <= KP_BPE_SMALL && merges_at_once(e->t)) {
 		count = merge(e->t, p, n, small);
 	} else if (e->t->model.kind) {
@@ -336,13 +369,14 @@ static void resolve_short(struct kp_span *e, size_t k, struct jobs *few)
 static size_t resolve_long(struct kp_span *e, size_t n, struct jobs *few, struct jobs *many)
 {
 	const struct kp_tokenizer *t = e->t;
-	size_t k = 0, count;
+	size_t k = 0, count, row_at;
 	for (size_t i = 0; i < n && k < KP_LONGS; i++) {
 		const struct kp_queued *q = &e->queue[e->long_at[i]];
 		if (q->n > KP_BPE_MANY ||
 			kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n,
 				long_hash(e, q->p, q->n), &count) ||
-			whole(t, q->p, q->n) != KP_BPE_NO_ID) {
+			whole(t, q->p, q->n) != KP_BPE_NO_ID ||
+			kp_rows_long(t, kp_str_n((const char *)q->p, q->n), &row_at, &count)) {
 			continue;
 		}
 		struct kp_long *x = &e->longs[k++];

@@ -1,12 +1,15 @@
 /* Properties of a BPE over text that is cut into pieces (borders.h): the ids are those of merging each line as a whole, the obvious way, for vocabularies whose
-   merges of blanks come first, as Gemma's, and for others. Line ends are added tokens, so pieces of several lines are looked up together. */
+   merges of blanks come first, as Gemma's, and for others. Line ends are added tokens, so pieces of several lines are looked up together; in some vocabularies so are rows of them,
+   of which some need not be searched for (rows.c). */
 #include "tests/unit/token/naive.h"
 
 enum { MAX = 1024 };
 static struct made made;
 static uint16_t rank[MAX][MAX]; /* UINT16_MAX: never */
 static const char *const chars[] = { "▁", "a", "b", "c", "(", "-", "é", "中", "я", "_", "=" };
-enum { FIRST = 257, NEWLINE = 256 };
+enum { FIRST = 257, NEWLINE = 256, MOST_LINES = KP_ROW_MIN + 2 };
+static uint32_t lines[MOST_LINES + 1]; /* ids of rows of line ends */
+static size_t n_lines;
 
 static void add_token(kp_str s)
 {
@@ -32,6 +35,20 @@ static void join_blanks(struct kp_rng *r, size_t most)
 	}
 }
 
+/* Rows of line ends up to `most`, of which not all are what merging gives if some merges are missing. */
+static void join_lines(struct kp_rng *r, size_t most, bool all)
+{
+	lines[1] = NEWLINE;
+	for (n_lines = 1; n_lines < most; n_lines++) {
+		lines[n_lines + 1] = (uint32_t)made.n_tokens;
+		for (size_t k = 1; k <= n_lines; k++) {
+			if (k == 1 || all || kp_rng_below(r, 2)) {
+				made_join(&made, lines[n_lines + 1 - k], lines[k]);
+			}
+		}
+	}
+}
+
 /* Pairs of letters of as many alphabets as have tables: what comes later has none. */
 static void fill_tables(void)
 {
@@ -45,8 +62,9 @@ static void fill_tables(void)
 	}
 }
 
-static void make(struct kp_rng *r, bool first, bool full)
+static void make(struct kp_rng *r, unsigned v)
 {
+	bool first = v % 4, full = v % 5 == 0;
 	char name[8];
 	made = (struct made){ .arena = kp_arena_create(16 << 20) };
 	for (unsigned c = 0; c < 256; c++) {
@@ -57,6 +75,7 @@ static void make(struct kp_rng *r, bool first, bool full)
 	for (size_t i = 0; i < KP_LEN(chars) - 1; i++) { /* "=" is not known */
 		add_token(kp_str_c(chars[i]));
 	}
+	join_lines(r, v % 3 ? KP_ROW_MIN - 1 + kp_rng_below(r, 4) : 1, v % 7 != 0);
 	if (full) {
 		fill_tables();
 	}
@@ -71,7 +90,9 @@ static void make(struct kp_rng *r, bool first, bool full)
 			side[k] = (uint32_t)(FIRST + kp_rng_below(r, one ? KP_LEN(chars) - 1
 									 : made.n_tokens - FIRST));
 		}
-		if (made.token[side[0]].n + made.token[side[1]].n <= 24) {
+		kp_str l = made.token[side[0]], m = made.token[side[1]];
+		bool has_line = kp_str_find(l, KP_S("\n")) >= 0 || kp_str_find(m, KP_S("\n")) >= 0;
+		if (l.n + m.n <= 24 && (v % 6 == 5 || !has_line)) {
 			made_join(&made, side[0], side[1]);
 		}
 	}
@@ -87,12 +108,17 @@ static struct kp_tokenizer *load(void)
 	struct kp_tokenizer *t = NULL;
 	struct kp_buf json;
 	kp_buf_init(&json, 1 << 20);
-	kp_buf_printf(&json,
-		"{\"version\":\"1.0\",\"added_tokens\":[{\"id\":%d,\"content\":\"\\n\",\"single_word\":false,\"lstrip\":false,"
-		"\"rstrip\":false,\"normalized\":false,\"special\":false}],\"normalizer\":{\"type\":\"Replace\",\"pattern\":"
+	kp_buf_lit(&json, "{\"version\":\"1.0\",\"added_tokens\":[");
+	for (size_t i = 1; i <= n_lines; i++) {
+		kp_buf_printf(&json, "%s{\"id\":%u,\"content\":", i > 1 ? "," : "", lines[i]);
+		kp_json_w_str(&json, made.token[lines[i]]);
+		kp_buf_lit(&json, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+				  "\"normalized\":false,\"special\":false}");
+	}
+	kp_buf_lit(&json,
+		"],\"normalizer\":{\"type\":\"Replace\",\"pattern\":"
 		"{\"String\":\" \"},\"content\":\"▁\"},\"pre_tokenizer\":null,\"decoder\":null,\"model\":{\"type\":\"BPE\","
-		"\"byte_fallback\":true,\"unk_token\":null,\"vocab\":{",
-		NEWLINE);
+		"\"byte_fallback\":true,\"unk_token\":null,\"vocab\":{");
 	for (size_t i = 0; i < made.n_tokens; i++) {
 		kp_buf_printf(&json, i ? "," : "");
 		kp_json_w_str(&json, made.token[i]);
@@ -135,6 +161,25 @@ static void merge_line(struct kp_ids *ids, size_t from)
 	}
 }
 
+/* Some line ends, perhaps behind others: the longest token again and again. */
+static void add_lines(struct kp_rng *r, struct kp_buf *text, struct kp_ids *want)
+{
+	size_t n = kp_rng_below(r, 2) ? 1 : 1 + kp_rng_below(r, kp_rng_below(r, 2) ? 20 : 100);
+	size_t before = 0;
+	while (before < text->n && text->p[text->n - 1 - before] == '\n') {
+		before++;
+	}
+	for (size_t i = 0; i < n; i++) {
+		kp_buf_addc(text, '\n');
+	}
+	want->n -= (before + n_lines - 1) / n_lines;
+	n += before;
+	for (size_t k; n; n -= k) {
+		k = KP_MIN(n, n_lines);
+		kp_ids_add(want, lines[k]);
+	}
+}
+
 /* A text and what it becomes. */
 static void random_text(struct kp_rng *r, size_t n, struct kp_buf *text, struct kp_ids *want)
 {
@@ -143,10 +188,9 @@ static void random_text(struct kp_rng *r, size_t n, struct kp_buf *text, struct 
 	kp_ids_reset(want);
 	while (n--) {
 		uint64_t kind = kp_rng_below(r, 40);
-		if (kind == 0) {
+		if (kind == 0) { /* perhaps beside others */
 			merge_line(want, begin);
-			kp_buf_addc(text, '\n');
-			kp_ids_add(want, NEWLINE);
+			add_lines(r, text, want);
 			begin = want->n;
 			continue;
 		}
@@ -167,16 +211,17 @@ static void pieces_are_as_the_whole(void **state)
 	struct kp_rng r;
 	struct kp_ids want, got;
 	struct kp_buf text;
-	size_t cut = 0, full = 0;
+	size_t cut = 0, full = 0, rows = 0;
 	kp_rng_seed(&r, test_seed());
 	kp_ids_init(&want, 1 << 20);
 	kp_ids_init(&got, 1 << 20);
 	kp_buf_init(&text, 1 << 20);
 	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
 	for (int v = 0; v < 200; v++) {
-		make(&r, v % 4, v % 5 == 0);
+		make(&r, (unsigned)v);
 		struct kp_tokenizer *t = load();
 		cut += t->model.borders.blanks > 0;
+		rows += t->n_rows;
 		full += t->model.borders.n_blocks == KP_BORDER_BLOCKS;
 		for (int k = 0; k < 60; k++) {
 			random_text(&r, kp_rng_below(&r, k % 8 ? 60 : 600), &text, &want);
@@ -193,6 +238,7 @@ static void pieces_are_as_the_whole(void **state)
 	}
 	assert_in_range(cut, 20, 180);
 	assert_int_equal(full, 40);
+	assert_in_range(rows, 50, 150);
 	kp_token_scratch_destroy(s);
 	kp_ids_fini(&want);
 	kp_ids_fini(&got);
