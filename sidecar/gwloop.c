@@ -7,6 +7,7 @@
 #include "mcp/client.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/version.h"
 #include "obs/log.h"
 #include "sidecar/api/http.h"
@@ -123,6 +124,7 @@ static void *thread_main(void *arg)
 {
 	struct kp_gwloop *l = arg;
 	pthread_setname_np(pthread_self(), kp_loop_name(l->loop));
+	kp_thread_first();
 	kp_mem_keep_here();
 	kp_loop_run(l->loop);
 	return NULL;

@@ -4,12 +4,11 @@
    queued jobs finish, since each holds a request that waits for it. */
 #include "base/workers.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 struct kp_workers {
 	pthread_mutex_t lock;
@@ -22,19 +21,11 @@ struct kp_workers {
 	pthread_t threads[];
 };
 
-/* On Linux both are of this thread alone. What is not allowed is done without. */
-static void come_after(int nice)
-{
-	const struct sched_param none = { .sched_priority = 0 };
-	(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice);
-	(void)sched_setscheduler(0, SCHED_BATCH, &none);
-}
-
 static void *worker(void *arg)
 {
 	struct kp_workers *w = arg;
 	if (w->nice) {
-		come_after(w->nice);
+		kp_thread_last(w->nice);
 	}
 	for (;;) {
 		while (sem_wait(&w->jobs) != 0) {

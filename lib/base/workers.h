@@ -19,9 +19,7 @@ struct kp_workers_opts {
 	const char *name; /* of the threads, with a number: at most 12 bytes of it are shown */
 	unsigned threads;
 	size_t max_queued;
-	/* Above 0: they compute beside threads that answer at once, and come after them: so much is added to the process's nice
-	 * value, and waking up they push nobody off a processor (SCHED_BATCH). */
-	int nice;
+	int nice; /* above 0: kp_thread_last */
 };
 
 struct kp_workers *kp_workers_create(const struct kp_workers_opts *opts);
