@@ -50,7 +50,7 @@ $(B)/tests/tools/grpc_core_%: $(B)/obj/tests/tools/grpc_core_%.o $(B)/lib/base.a
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(GRPC_LIBS)
 
 pick = $(if $(M),$(foreach t,$(1),$(if $(filter $(M),$(call module_of,$(t))),$(t))),$(1))
-UNIT_BIN := $(patsubst %.c,$(B)/%,$(filter-out $(LEAVE_OUT),$(call pick,$(UNIT_SRC))))
+UNIT_BIN := $(patsubst %.c,$(B)/%,$(filter-out $(LEAVE_OUT),$(call pick,$(UNIT_SRC))) $(ALSO))
 FUZZ_BIN := $(patsubst %.c,$(B)/%,$(call pick,$(FUZZ_SRC)))
 
 check-unit: $(UNIT_BIN) $(if $(filter fuzz,$(V)),,$(FUZZ_BIN)) ## unit and property tests, fuzz regressions (M=module for one)
@@ -60,8 +60,8 @@ check-asan: ## the whole suite under AddressSanitizer and UndefinedBehaviorSanit
 	./hack/test --asan
 
 # gRPC core is not instrumented: what it does inside looks like races.
-check-tsan: ## the tests of lib/base, lib/rpc and lib/prompt (M=module for another) under ThreadSanitizer
-	TSAN_OPTIONS="$${TSAN_OPTIONS:-ignore_noninstrumented_modules=1}" $(MAKE) V=tsan M="$(or $(M),base rpc prompt)" check-unit
+check-tsan: ## the tests of lib/base, lib/rpc and lib/prompt, and one of lib/template (M=module for another) under ThreadSanitizer
+	TSAN_OPTIONS="$${TSAN_OPTIONS:-ignore_noninstrumented_modules=1}" $(MAKE) V=tsan M="$(or $(M),base rpc prompt)" ALSO="$(if $(M),,tests/unit/template/replay_test.c)" check-unit
 
 check-valgrind: ## unit tests under valgrind, by hand: slow (M=module for one)
 	KP_TEST_LIMIT=900 KP_WRAP="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite" \

@@ -228,7 +228,7 @@ static void test_programs(void **state)
 	(void)state;
 	enum { EACH = 40 };
 	uint64_t seed = test_seed(), texts = 0, replayed = 0, messages = 0, compiled = 0,
-		 n = steps(20000) / EACH;
+		 n = steps(8000) / EACH;
 	KP_AUTO(arena) struct kp_arena *in = kp_arena_create(1 << 20);
 	KP_AUTO(buf) struct kp_buf b;
 	struct kp_err err = KP_ERR_INIT;
@@ -268,7 +268,7 @@ static void test_programs(void **state)
 static void test_native(void **state)
 {
 	(void)state;
-	uint64_t seed = test_seed(), n = steps(1000);
+	uint64_t seed = test_seed(), n = steps(300);
 	KP_AUTO(arena) struct kp_arena *in = kp_arena_create(1 << 20);
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_jv v;
