@@ -1,7 +1,7 @@
 /* DESIGN: long pieces of ASCII in which merges are local, as in random letters: most merges and most borders are known from the letters beside them.
 
    Two letters x, y between w and z merge first whatever stands further off, when their rank r is below that of every merge that joins x to something that ends in w, and
-   not above that of any that joins y to something that begins with z: as long as both are there, no other merge takes one of them. What they give
+   below that of any that joins y to something that begins with z: as long as both are there, no other merge takes one of them. What they give
    may stand there from the begin when no merge of it has a lower rank than r, as nothing is then brought forward that had to wait. Both hold for what lies beside them
    after such a merge too, since only the last letter before and the first one behind count. So all of these merges are made at once, without a queue.
 
@@ -84,7 +84,10 @@ static void put_borders(struct kp_bpe *b, kp_str l, kp_str r)
 
 static void put_merge(struct kp_bpe *b, const struct kp_merge *m, uint32_t rank)
 {
-	kp_str l = kp_vocab_bytes(b->vocab, m->left), r = kp_vocab_bytes(b->vocab, m->right);
+	/* Products are read in order mostly, their sides are not. */
+	kp_str made = kp_vocab_bytes(b->vocab, m->product);
+	size_t n = KP_MIN((size_t)b->vocab->tok[m->left].n, made.n);
+	kp_str l = kp_str_sub(made, 0, n), r = kp_str_skip(made, n);
 	uint8_t x = l.n ? (uint8_t)l.p[l.n - 1] : 255, y = r.n ? (uint8_t)r.p[0] : 255;
 	if ((x | y) >= 128) {
 		return;

@@ -217,6 +217,18 @@ static uint64_t long_hash(const struct kp_span *e, const uint8_t *p, size_t n)
 	return n <= KP_CACHE_LONG ? kp_hash_bytes(p, n) + (e->tag >> 60) : 0;
 }
 
+/* The ids of a piece that no cache keeps, put into the caller's array at once. */
+static void encode_straight(struct kp_span *e, const uint8_t *p, size_t n)
+{
+	const struct kp_tokenizer *t = e->t;
+	kp_span_flush(e);
+	if (!e->failed) {
+		e->failed = t->model.kind ? kp_model_encode(&t->model, &t->vocab, &t->bpe,
+						    kp_str_n(p, n), &e->s->model, e->ids, e->err)
+					  : kp_bpe_long(&t->bpe, p, n, e->ids, e->err);
+	}
+}
+
 static void long_piece(struct kp_span *e, const uint8_t *p, size_t n)
 {
 	unsigned slot = (unsigned)(e->tag >> 60);
@@ -240,6 +252,9 @@ static void long_piece(struct kp_span *e, const uint8_t *p, size_t n)
 		count = e->s->work.n;
 	} else if (n <= KP_BPE_SMALL && merges_at_once(e->t)) {
 		count = merge(e->t, p, n, small);
+	} else if (!hash && merges_at_once(e->t) && e->ids->max - e->ids->n > e->n + 2 * n) {
+		encode_straight(e, p, n);
+		return;
 	} else if (e->t->model.kind) {
 		if (!encode_text(e, p, n)) {
 			return;
