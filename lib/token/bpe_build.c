@@ -63,12 +63,20 @@ int kp_vocab_index(struct kp_vocab *v, struct kp_err *err)
 
 /* --- pairs ------------------------------------------------------------------------------------------------------- */
 
+/* Lines are anywhere in memory: each is sent for so many pairs before it is written. */
+enum { AHEAD = 16 };
+
+static struct kp_pair_line *pair_line(const struct kp_bpe *b, const struct kp_merge *m)
+{
+	return &b->line[(kp_pair_place(m->left, m->right) >> (64 - b->line_bits)) + 1];
+}
+
 static int put_pair(struct kp_bpe *b, const struct kp_merge *m, uint32_t rank, bool keep_last,
 	struct kp_err *err)
 {
 	uint64_t place = kp_pair_place(m->left, m->right);
 	uint32_t tag = (uint32_t)(place << b->line_bits >> 32) + 1;
-	struct kp_pair_line *l = &b->line[(place >> (64 - b->line_bits)) + 1];
+	struct kp_pair_line *l = pair_line(b, m);
 	for (unsigned moved = 0; moved < KP_PAIR_SPILL; moved++, l++, tag++) {
 		for (size_t i = 0; i < 8; i++) {
 			if (l->tag[i] == 0) {
@@ -102,6 +110,7 @@ static int make_pairs(
 	b->line = (struct kp_pair_line *)(((uintptr_t)b->line_block + 63) & ~(uintptr_t)63);
 	memset(b->line, 0, bytes);
 	for (uint32_t i = 0; i < b->n_merges; i++) {
+		__builtin_prefetch(pair_line(b, &m[KP_MIN(i + AHEAD, b->n_merges - 1)]), 1);
 		if (put_pair(b, &m[i], b->by_product ? m[i].product : i, keep_last, err)) {
 			return -1;
 		}
