@@ -53,7 +53,7 @@ static size_t symbols(const struct kp_bpe *b, kp_str s, const kp_id *char_id, kp
 	return n;
 }
 
-enum { BATCH = 64 };
+enum { BATCH = 128 };
 
 /* Tokens whose texts are merged side by side, and what came of those before. */
 struct batch {
@@ -62,6 +62,7 @@ struct batch {
 	struct live *live;
 	size_t n_live, n;
 	kp_id id[BATCH], sym[BATCH][KP_BPE_FEW], out[BATCH][KP_BPE_FEW];
+	uint32_t rank[BATCH][KP_BPE_FEW + 3]; /* of two bytes side by side */
 	struct kp_bpe_job job[BATCH];
 };
 
@@ -90,15 +91,20 @@ static void finish(struct batch *x)
 	x->n = 0;
 }
 
-/* A token of k > 1 symbols. */
-static void add(struct batch *x, kp_id id, const kp_id *sym, size_t k)
+/* A token of k > 1 symbols, which are the bytes at p; p is NULL: they are not. */
+static void add(struct batch *x, kp_id id, const kp_id *sym, size_t k, const uint8_t *p)
 {
 	struct kp_merge m;
 	if (k <= KP_BPE_FEW) {
 		size_t i = x->n++;
 		memcpy(x->sym[i], sym, k * sizeof(*sym));
 		x->id[i] = id;
-		x->job[i] = (struct kp_bpe_job){ .sym = x->sym[i], .n = k, .ids = x->out[i] };
+		for (size_t at = 1; p && at < k; at++) {
+			x->rank[i][at] = x->b->byte_pair[p[at - 1] << 8 | p[at]];
+		}
+		x->job[i] = (struct kp_bpe_job){
+			.sym = x->sym[i], .rank = p ? x->rank[i] : NULL, .n = k, .ids = x->out[i]
+		};
 	}
 	if (k > KP_BPE_FEW || x->n == BATCH) {
 		finish(x);
@@ -119,7 +125,7 @@ static size_t collect(
 		}
 		size_t k = symbols(b, s, char_id, sym);
 		if (k > 1) {
-			add(&x, id, sym, k);
+			add(&x, id, sym, k, char_id ? NULL : (const uint8_t *)s.p);
 		} else if (k == 1 && sym[0] == id) {
 			is_self(v, id);
 		}
