@@ -221,10 +221,28 @@ static bool is_wide(void)
 #endif
 }
 
+/* ASCII and characters of two bytes at the begin of a few bytes, as the words of a vocabulary are. */
+static size_t short_prefix(kp_str s)
+{
+	const unsigned char *p = (const unsigned char *)s.p;
+	size_t i = 0;
+	while (i < s.n) {
+		if (p[i] < 0x80) {
+			i++;
+		} else if (p[i] >= 0xc2 && p[i] < 0xe0 && i + 1 < s.n &&
+			   (p[i + 1] & 0xc0) == 0x80) {
+			i += 2;
+		} else {
+			break;
+		}
+	}
+	return i;
+}
+
 size_t kp_utf8_valid_prefix(kp_str s)
 {
-	enum { WORTH_IT = 64 };
-	size_t i = ascii_prefix(s.p, s.n);
+	enum { SHORT = 32, WORTH_IT = 64 };
+	size_t i = s.n < SHORT ? short_prefix(s) : ascii_prefix(s.p, s.n);
 	if (s.n - i >= WORTH_IT && is_wide()) {
 		i += wide_prefix(s.p + i, s.n - i);
 	}
