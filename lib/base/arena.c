@@ -40,31 +40,53 @@ struct kp_arena *kp_arena_create(size_t max_bytes)
 	return a;
 }
 
-static void free_chunks(struct chunk **list)
+/* Those in front of `to`. */
+static void free_chunks(struct chunk **list, const struct chunk *to)
 {
-	while (*list) {
+	while (*list != to) {
 		struct chunk *c = *list;
 		*list = c->next;
 		kp_mem_free(c);
 	}
 }
 
-void kp_arena_reset(struct kp_arena *a)
+static void run_deferred(struct kp_arena *a, const struct deferred *to)
 {
-	while (a->deferred) {
+	while (a->deferred != to) {
 		struct deferred *d = a->deferred;
 		a->deferred = d->next;
 		d->fn(d->p); /* d itself lies in the arena */
 	}
-	free_chunks(&a->large);
+}
+
+void kp_arena_reset(struct kp_arena *a)
+{
+	run_deferred(a, NULL);
+	free_chunks(&a->large, NULL);
 	if (a->chunks) {
 		struct chunk *keep = a->chunks;
-		free_chunks(&keep->next);
+		free_chunks(&keep->next, NULL);
 		a->at = keep->data;
 		a->end = keep->data + keep->size;
 	}
 	a->last = NULL;
 	a->used = 0;
+}
+
+struct kp_arena_mark kp_arena_mark(const struct kp_arena *a)
+{
+	return (struct kp_arena_mark){ a->chunks, a->large, a->deferred, a->at, a->end, a->used };
+}
+
+void kp_arena_rewind(struct kp_arena *a, const struct kp_arena_mark *to)
+{
+	run_deferred(a, to->deferred);
+	free_chunks(&a->large, to->large);
+	free_chunks(&a->chunks, to->chunks);
+	a->at = to->at;
+	a->end = to->end;
+	a->last = NULL;
+	a->used = to->used;
 }
 
 void kp_arena_destroy(struct kp_arena *a)
@@ -73,7 +95,7 @@ void kp_arena_destroy(struct kp_arena *a)
 		return;
 	}
 	kp_arena_reset(a);
-	free_chunks(&a->chunks);
+	free_chunks(&a->chunks, NULL);
 	kp_mem_free(a);
 }
 

@@ -20,6 +20,15 @@ void kp_arena_reset(
 	struct kp_arena *a); /* as destroy, but the arena (and its first chunk) stays usable */
 KP_AUTO_DEFINE(struct kp_arena, arena, kp_arena_destroy);
 
+/* A place to come back to: what was allocated and deferred behind it is undone, as by kp_arena_reset. Not after a reset of the arena. */
+struct kp_arena_mark {
+	void *chunks, *large, *deferred;
+	char *at, *end;
+	size_t used;
+};
+struct kp_arena_mark kp_arena_mark(const struct kp_arena *a);
+void kp_arena_rewind(struct kp_arena *a, const struct kp_arena_mark *to);
+
 /* 16-byte aligned, not zeroed; NULL when the limit is reached or memory is gone. */
 void *kp_arena_alloc(struct kp_arena *a, size_t n) KP_MUST_USE;
 /* As above, zeroed, never NULL: only for sizes the program itself chooses. */

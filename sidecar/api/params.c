@@ -1,7 +1,5 @@
-/* DESIGN: a table of parameters, one small reader each; the body is read once, in the order it was
-   written. What depends on two parameters (logprobs and top_logprobs, say) is settled in `settle`
-   after the last one. Sources of names and ranges: OpenAI's API reference for the two endpoints;
-   the extras are those vLLM and SGLang take. */
+/* DESIGN: a table of parameters, one small reader each; the body is read once, in the order it was written. What depends on two parameters (logprobs and top_logprobs,
+   say) is settled in `settle` after the last one. Sources of names and ranges: OpenAI's API reference for the two endpoints; the extras are those vLLM and SGLang take. */
 #include "sidecar/api/params.h"
 
 #include "base/utf8.h"
@@ -784,11 +782,13 @@ int kp_params_read_api(
 	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err)
 {
 	struct kp_turn given = *turn;
+	struct kp_arena_mark mark = kp_arena_mark(turn->arena);
 	if (api == KP_PARAMS_CHAT && turn->cache) {
 		if (read_body(body, api, true, turn, err) == 0) {
 			return 0;
 		}
 		*turn = given; /* something is wrong, or unusual: from front to back it is said which */
+		kp_arena_rewind(turn->arena, &mark);
 	}
 	return read_body(body, api, false, turn, err);
 }

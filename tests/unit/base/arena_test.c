@@ -236,6 +236,37 @@ static void a_deferred_call_may_defer(void **state)
 	assert_str(kp_str_n(order, n_order), KP_S("yx"));
 }
 
+static void what_is_behind_a_mark_is_undone(void **state)
+{
+	(void)state;
+	static char names[] = "ab";
+	enum { MAX = 4 << 20 };
+	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(MAX);
+	for (size_t before = 0; before < 300000; before = before * 3 + 1) {
+		n_order = 0;
+		kp_arena_reset(a);
+		char *kept = before ? memset(kp_arena_xalloc(a, before), 'k', before) : NULL;
+		kp_arena_defer(a, note, &names[0]);
+		size_t used = kp_arena_used(a);
+		struct kp_arena_mark mark = kp_arena_mark(a);
+		for (size_t round = 0; round < 2; round++) {
+			kp_arena_defer(a, note, &names[1]);
+			for (size_t n = 1; n < MAX / 4; n *= 2) { /* more than the half of all */
+				assert_non_null(memset(kp_arena_xalloc(a, n), 'x', n));
+			}
+			kp_arena_rewind(a, &mark);
+			assert_int_equal(kp_arena_used(a), used);
+			assert_int_equal(n_order, round + 1);
+		}
+		for (size_t i = 0; i < before; i++) {
+			assert_int_equal(kept[i], 'k');
+		}
+		assert_non_null(kp_arena_alloc(a, MAX - used));
+		kp_arena_reset(a);
+		assert_str(kp_str_n(order, n_order), KP_S("bba"));
+	}
+}
+
 static void destroy_takes_null_and_an_unused_one(void **state)
 {
 	(void)state;
@@ -301,6 +332,7 @@ int main(void)
 		cmocka_unit_test(strings),
 		cmocka_unit_test(deferred_calls_run_last_first),
 		cmocka_unit_test(a_deferred_call_may_defer),
+		cmocka_unit_test(what_is_behind_a_mark_is_undone),
 		cmocka_unit_test(destroy_takes_null_and_an_unused_one),
 #ifdef KP_ASAN
 		cmocka_unit_test(asan_sees_misuse),

@@ -1,6 +1,8 @@
 /* Request parameters: what is read, what is accepted without effect, what is refused and under
  * which name. */
+#include "prompt/cache.h"
 #include "sidecar/api/params.h"
+#include "sidecar/flow/flow.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -351,6 +353,39 @@ static void test_null_is_not_given(void **state)
 	}
 }
 
+/* A body whose values take more than half of a request's memory: that it is read twice when something is wrong must not show. */
+static void test_many_values_and_an_error(void **state)
+{
+	enum { VALUES = 900000, MAX = 4 << 20 };
+	static const char *const ends[][2] = {
+		{ "]}],\"min_tokens\":3}", "`min_tokens`: 3 is more than `max_tokens` (1)" },
+		{ "]},{\"role\":\"alien\"}]}",
+			"`messages[1].role`: `alien` is no role: expected system, developer, user, assistant or tool" },
+	};
+	(void)state;
+	for (size_t i = 0; i < KP_LEN(ends); i++) {
+		struct kp_err err = KP_ERR_INIT;
+		struct kp_buf body;
+		kp_buf_init(&body, MAX);
+		kp_buf_lit(&body,
+			"{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\","
+			"\"content\":\"x\",\"more\":[0");
+		for (size_t k = 1; k < VALUES; k++) {
+			kp_buf_lit(&body, ",1");
+		}
+		kp_buf_addz(&body, ends[i][0]);
+		struct kp_prompt_cache *c = kp_prompt_cache_create(MAX);
+		struct kp_arena *a =
+			kp_arena_create(KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * body.n);
+		struct kp_turn t = { .arena = a, .kind = KP_TURN_CHAT, .cache = c };
+		assert_int_equal(kp_params_read(kp_buf_str(&body), &t, &err), -1);
+		assert_string_equal(err.msg, ends[i][1]);
+		kp_arena_destroy(a);
+		kp_prompt_cache_destroy(c);
+		kp_buf_fini(&body);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +394,7 @@ int main(void)
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_null_is_not_given),
+		cmocka_unit_test(test_many_values_and_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
