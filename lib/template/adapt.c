@@ -359,12 +359,12 @@ static bool stays(const struct kp_template_shape *shape, const struct kp_jv *m)
 	return of != KP_SHAPE_ROLES && shape->content[of] != KP_CONTENT_PARTS;
 }
 
-int kp_template_adapt_messages(const struct kp_template_shape *shape, const struct kp_jv *messages,
-	struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
+int kp_template_adapt_rest(const struct kp_template_shape *shape, const struct kp_jv *messages,
+	uint32_t from, struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
 {
 	struct adapter d = { .shape = shape, .a = a, .err = err };
 	struct kp_jv *items = NULL;
-	for (uint32_t i = 0; i < messages->n; i++) {
+	for (uint32_t i = from; i < messages->n; i++) {
 		struct rewrite w = { .from = &messages->items[i] };
 		d.index = i;
 		if (w.from->type != KP_JSON_OBJECT || stays(shape, w.from)) {
@@ -384,6 +384,12 @@ int kp_template_adapt_messages(const struct kp_template_shape *shape, const stru
 	*ret = *messages;
 	ret->items = items ? items : messages->items;
 	return 0;
+}
+
+int kp_template_adapt_messages(const struct kp_template_shape *shape, const struct kp_jv *messages,
+	struct kp_arena *a, struct kp_jv *ret, struct kp_err *err)
+{
+	return kp_template_adapt_rest(shape, messages, 0, a, ret, err);
 }
 
 int kp_template_adapt_tools(const struct kp_template_shape *shape, const struct kp_jv *tools,

@@ -14,6 +14,9 @@
    for a template that takes text only, arguments that are not JSON. RESOURCE_EXHAUSTED: the arena is full. */
 int kp_template_adapt_messages(const struct kp_template_shape *shape, const struct kp_jv *messages,
 	struct kp_arena *a, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
+/* The same, where the first `from` messages have been rewritten for the same shape already. */
+int kp_template_adapt_rest(const struct kp_template_shape *shape, const struct kp_jv *messages,
+	uint32_t from, struct kp_arena *a, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
 /* tools: ARRAY. Wrapped ones lose the wrapper for a template that takes them flat; otherwise they are given as they came. */
 int kp_template_adapt_tools(const struct kp_template_shape *shape, const struct kp_jv *tools,
 	struct kp_arena *a, struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;

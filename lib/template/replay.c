@@ -52,6 +52,19 @@ const struct kp_tpl_kept *kp_tpl_memory_kept(const struct kp_tpl_memory *m)
 	return atomic_load_explicit(&m->newest, memory_order_acquire);
 }
 
+void kp_tpl_memory_prefetch(struct kp_tpl_memory *const *m, size_t n)
+{
+	enum { BYTES = 384, AHEAD = 16 };
+	for (size_t i = 0; i < n + AHEAD; i++) {
+		if (i < n && m[i]) {
+			__builtin_prefetch(m[i]);
+		}
+		if (i >= AHEAD && m[i - AHEAD]) {
+			kp_prefetch(kp_tpl_memory_kept(m[i - AHEAD]), BYTES);
+		}
+	}
+}
+
 size_t kp_tpl_memory_bytes(const struct kp_tpl_memory *m)
 {
 	const struct kp_tpl_kept *k = kp_tpl_memory_kept(m);

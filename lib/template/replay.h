@@ -19,10 +19,14 @@ void kp_tpl_memory_destroy(struct kp_tpl_memory *m);
 /* Of all it keeps now, itself included. Only grows. */
 size_t kp_tpl_memory_bytes(const struct kp_tpl_memory *m);
 
+/* Before renders with these memories: brings what will be read of them near, which lies in many places and would be waited for one by one. */
+void kp_tpl_memory_prefetch(struct kp_tpl_memory *const *m, size_t n);
+
 /* Where a message's text lies in the prompt. The same `kept`, not 0, of the same memory is the same text with the same origins, in any render. */
 struct kp_tpl_rendered {
 	uint32_t kept;
 	bool replayed; /* it was kept before this render */
+	bool left_out; /* and is not in the text, since the caller expected it there */
 	uint32_t start, end;
 };
 

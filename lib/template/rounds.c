@@ -29,8 +29,9 @@ struct kp_tpl_replay {
 	const struct kp_jv *messages;
 	struct kp_tpl_memory *const *remembered;
 	struct kp_tpl_rendered *rendered;
+	const struct kp_tpl_rendered *expected;
 	const struct kp_tpl_buf *text; /* the render's own output */
-	uint32_t n_remembered, message, bad;
+	uint32_t n_remembered, n_expected, message, bad;
 	uint32_t near; /* where a message that is an answer may be */
 	uint64_t
 		absent; /* which of the first 64 variables that the template knows the render does not have */
@@ -66,6 +67,8 @@ int kp_tpl_replay_start(struct kp_interp *I, const struct kp_template_opts *opts
 	rp->remembered = opts->remembered;
 	rp->rendered = opts->rendered;
 	rp->n_remembered = KP_MIN(opts->n_remembered, messages->n);
+	rp->expected = opts->expected;
+	rp->n_expected = opts->rendered ? KP_MIN(opts->n_expected, rp->n_remembered) : 0;
 	rp->text = I->out;
 	rp->bad = 0;
 	rp->absent = 0;
@@ -413,7 +416,19 @@ static const struct kp_tpl_kept *recall(
 
 /* --- rounds ------------------------------------------------------------------------------------------------------------------------------ */
 
-static int append(struct kp_interp *I, const struct kp_tpl_kept *k)
+/* Is it what the caller has at this place already? */
+static bool is_expected(const struct kp_interp *I, const struct kp_tpl_kept *k)
+{
+	const struct kp_tpl_replay *rp = I->replay;
+	uint32_t i = rp->message;
+	if (i >= rp->n_expected || I->out != rp->text || !k->text.n) {
+		return false;
+	}
+	const struct kp_tpl_rendered *e = &rp->expected[i];
+	return e->kept == k->nth && e->start == I->out->n && e->end - e->start == k->text.n;
+}
+
+static int append(struct kp_interp *I, const struct kp_tpl_kept *k, bool left_out)
 {
 	struct kp_tpl_buf *b = I->out;
 	uint32_t start = b->n, i = 0;
@@ -423,7 +438,9 @@ static int append(struct kp_interp *I, const struct kp_tpl_kept *k)
 	if (b->cap - b->n < k->text.n && kp_tpl_buf_grow(I, b, k->text.n)) {
 		return -1;
 	}
-	memcpy(b->p + start, k->text.p, k->text.n);
+	if (!left_out) {
+		memcpy(b->p + start, k->text.p, k->text.n);
+	}
 	b->n += (uint32_t)k->text.n;
 	if (b->n_runs && b->runs[b->n_runs - 1].origin == k->runs[0].origin) {
 		b->runs[b->n_runs - 1].end = start + k->runs[0].end;
@@ -493,10 +510,32 @@ static enum kp_exec run_noted(struct kp_interp *I, struct kp_act *act, const str
 	return e;
 }
 
-static enum kp_exec replay_round(struct kp_interp *I, const struct kp_tpl_kept *k)
+static enum kp_exec replay_round(struct kp_interp *I, const struct kp_tpl_kept *k, bool left_out)
 {
 	I->line = k->line;
-	return kp_tpl_charge(I, k->cost) || append(I, k) ? KP_EXEC_ERR : (enum kp_exec)k->outcome;
+	return kp_tpl_charge(I, k->cost) || append(I, k, left_out) ? KP_EXEC_ERR
+								   : (enum kp_exec)k->outcome;
+}
+
+/* Where the message's text is now. What it printed before is put into the text, since nobody will know of its place. */
+static void note_place(struct kp_tpl_replay *rp, const struct kp_tpl_memory *m, uint32_t i,
+	const struct kp_tpl_rendered *now)
+{
+	if (!now->left_out) {
+		rp->n_expected = 0; /* from here on it is another text */
+	}
+	if (!rp->rendered) {
+		return;
+	}
+	const struct kp_tpl_rendered *was = &rp->rendered[i];
+	const struct kp_tpl_kept *k = was->left_out ? kp_tpl_memory_kept(m) : NULL;
+	while (k && k->nth != was->kept) {
+		k = k->older;
+	}
+	if (k) {
+		memcpy(rp->text->p + was->start, k->text.p, k->text.n);
+	}
+	rp->rendered[i] = *now;
 }
 
 enum kp_exec kp_tpl_round(struct kp_interp *I, struct kp_act *act, const struct kp_node *loop,
@@ -511,19 +550,21 @@ enum kp_exec kp_tpl_round(struct kp_interp *I, struct kp_act *act, const struct 
 	}
 	rp->item = *item;
 	const struct kp_tpl_kept *k = recall(I, loop, m);
-	bool replayed = k != NULL;
+	bool replayed = k != NULL, left_out = replayed && is_expected(I, k);
 	if (k) {
-		e = replay_round(I, k);
+		e = replay_round(I, k, left_out);
 	} else if (rp->bad < MAX_BAD && kp_tpl_memory_has_room(m)) {
 		e = run_noted(I, act, loop, m, &k);
 	} else {
 		e = run_body(I, act, loop);
 	}
-	if (rp->rendered && I->out == rp->text && I->out->n > start) {
-		rp->rendered[i] = (struct kp_tpl_rendered){ .kept = k ? k->nth : 0,
+	if (I->out == rp->text && I->out->n > start) {
+		const struct kp_tpl_rendered now = { .kept = k ? k->nth : 0,
 			.replayed = replayed,
+			.left_out = left_out,
 			.start = start,
 			.end = I->out->n };
+		note_place(rp, m, i, &now);
 	}
 	return e;
 }

@@ -44,6 +44,10 @@ struct kp_template_opts {
 	struct kp_tpl_memory *const *remembered;
 	uint32_t n_remembered;
 	struct kp_tpl_rendered *rendered; /* NULL, or room for n_remembered answers */
+	/* What `rendered` was of an earlier render whose text the caller has: as long as rounds come to the same at the same places, their bytes in the text are left as they were
+	   before, which is nothing; the caller puts them there where they are needed. */
+	const struct kp_tpl_rendered *expected;
+	uint32_t n_expected;
 };
 /* raise_exception in the template: INVALID_ARGUMENT with the template's text as message. Other
    template failures: INVALID_ARGUMENT "render template: line L: ...". A budget (steps, depth,
