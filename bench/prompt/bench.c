@@ -5,7 +5,7 @@
    new: the same conversation behind another system message each time, encoded without the cache and with it.
    replays: conversations, turn by turn in turn; tokens that came out of the cache, the same of those that the turn before begins with, and microseconds of
    all turns with the cache and without.
-   stages: the same, each turn from its messages' text on: microseconds of reading, rendering, keeping the messages and encoding in the last turn, and how they grow with 1,000 tokens of the
+   stages: the same, each turn from its messages' text on: microseconds of reading, rendering, encoding and keeping the messages in the last turn, and how they grow with 1,000 tokens of the
    prompt, with what is known of messages and without; bytes of the cache then.
    One line per figure, "name value"; bench/prompt/run puts other programs beside it. */
 #include "base/clock.h"
@@ -56,7 +56,8 @@ static struct kp_text render(const struct kp_jv *messages, size_t n)
 	return text;
 }
 
-static struct kp_prompt_use encode(struct kp_prompt_cache *c, const struct kp_text *text)
+static struct kp_prompt_use encode_by(
+	struct kp_prompt_cache *c, const struct kp_text *text, struct kp_prompt_hint *hint)
 {
 	struct kp_err err = KP_ERR_INIT;
 	struct kp_prompt_use use;
@@ -64,12 +65,18 @@ static struct kp_prompt_use encode(struct kp_prompt_cache *c, const struct kp_te
 		.model = KP_S("m") };
 	kp_ids_reset(&ids);
 	kp_buf_reset(&packed);
-	if (kp_prompt_cache_encode(c, &scope, stack->tokenizer, scratch, text,
-		    &(struct kp_encode_opts){ .policy = stack->policy }, &ids, &packed, &use,
+	if (kp_prompt_cache_encode_by(c, &scope, stack->tokenizer, scratch, text,
+		    &(struct kp_encode_opts){ .policy = stack->policy }, hint, &ids, &packed, &use,
 		    &err)) {
 		die(&err);
 	}
 	return use;
+}
+
+static struct kp_prompt_use encode(struct kp_prompt_cache *c, const struct kp_text *text)
+{
+	struct kp_prompt_hint none = { 0 };
+	return encode_by(c, text, &none);
 }
 
 static int by_value(const void *a, const void *b)
@@ -219,12 +226,13 @@ static kp_str body_of(const struct kp_jv *messages, size_t n, struct kp_buf *out
 	return kp_buf_str(out);
 }
 
-enum { READ, RENDER, KEEP, ENCODE, STAGES };
+enum { READ, RENDER, ENCODE, KEEP, STAGES };
 
 /* One turn, from its messages' text on; adds to us. */
 static void turn_stages(struct kp_prompt_cache *c, bool knows, kp_str text, double *us)
 {
 	struct kp_err err = KP_ERR_INIT;
+	struct kp_prompt_hint hint;
 	struct kp_text prompt;
 	struct kp_json j;
 	double t[STAGES + 1];
@@ -243,10 +251,11 @@ static void turn_stages(struct kp_prompt_cache *c, bool knows, kp_str text, doub
 	if (kp_text_stack_render(stack, &turn, 0, &prompt, &err)) {
 		die(&err);
 	}
-	t[KEEP] = now_us();
-	kp_known_keep(&turn);
 	t[ENCODE] = now_us();
-	(void)encode(c, &prompt);
+	kp_known_hint(&turn, &prompt, &hint);
+	(void)encode_by(c, &prompt, &hint);
+	t[KEEP] = now_us();
+	kp_known_keep(&turn, &hint.link);
 	t[STAGES] = now_us();
 	for (size_t i = 0; i < STAGES; i++) {
 		us[i] += t[i + 1] - t[i];
@@ -270,7 +279,7 @@ enum { MAX_TURNS = 256 };
 
 static void show_stages(const char *way, double (*us)[STAGES], const double *tokens, size_t n)
 {
-	static const char *const names[] = { "read", "render", "keep", "encode" };
+	static const char *const names[] = { "read", "render", "encode", "keep" };
 	double y[MAX_TURNS];
 	for (size_t k = 0; k < STAGES; k++) {
 		for (size_t i = 0; i < n; i++) {

@@ -4,6 +4,7 @@
 #include "prompt/cache.h"
 
 #include "base/mem.h"
+#include "parse/parser.h"
 #include "prompt/cache_internal.h"
 #include "wire/list.h"
 
@@ -113,18 +114,65 @@ static int encode_rest(struct kp_prompt_ask *q, const struct kp_tokenizer *t,
 		kp_buf_str(q->packed), &cuts, q->hashes + first, q->n_hashes - first,
 		kp_prompt_table_max(q->c->table) / KP_PROMPT_KEPT_SHARE);
 	if (n) {
-		kp_prompt_table_add(q->c->table, q->hashes, q->n_hashes, n);
+		q->link = kp_prompt_table_add(q->c->table, q->hashes, q->n_hashes, n);
 	}
 	kp_mem_free(room);
 	return 0;
 }
 
+/* Puts the bytes from `from` on there that the hint says are not. */
+static void fill(const struct kp_prompt_hint *hint, size_t from)
+{
+	if (hint->room) {
+		kp_prompt_node_copy(hint->node, hint->room, from, hint->same);
+	}
+}
+
+/* Takes the place from the hint, without looking at what it says is known; false: it has to be looked up. */
+static bool take_hint(struct kp_prompt_ask *q, const struct kp_prompt_hint *hint, size_t max_ids)
+{
+	if (!hint->node || hint->same < KP_PROMPT_BLOCK ||
+		!kp_str_eq(kp_prompt_node_scope(hint->node), q->scope)) {
+		return false;
+	}
+	size_t n = q->text->s.n;
+	bool is_all =
+		n == hint->node->end && kp_prompt_node_agrees(hint->node, q->text, hint->same, n);
+	struct kp_prompt_place at =
+		kp_prompt_node_place(hint->node, q->text, is_all ? n : hint->same);
+	size_t blocks = at.cut.text / KP_PROMPT_BLOCK;
+	if (!blocks || at.cut.ids > max_ids ||
+		(!at.is_exact && at.node->depth + 1 >= KP_PROMPT_DEPTH)) {
+		return false;
+	}
+	q->at = at;
+	q->held = hint->node;
+	kp_ref_get(&q->held->ref);
+	/* A character before the cut may be looked at. */
+	fill(hint, KP_MIN((blocks - 1) * KP_PROMPT_BLOCK, n - KP_MIN(n, (size_t)KP_PARSE_TAIL)));
+	if (at.is_exact) {
+		q->link = kp_prompt_table_link(at.node);
+		return true;
+	}
+	uint64_t before = kp_prompt_node_hash(at.node, blocks);
+	q->n_hashes = blocks +
+		      kp_prompt_hash_rest(&q->c->key, before, blocks, q->text, q->hashes + blocks);
+	return true;
+}
+
 static int encode_kept(struct kp_prompt_ask *q, const struct kp_tokenizer *t,
-	struct kp_token_scratch *s, const struct kp_encode_opts *opts, struct kp_ids *ids,
-	struct kp_prompt_use *ret, struct kp_err *err)
+	struct kp_token_scratch *s, const struct kp_encode_opts *opts,
+	const struct kp_prompt_hint *hint, struct kp_ids *ids, struct kp_prompt_use *ret,
+	struct kp_err *err)
 {
 	int r = 0;
-	kp_prompt_look_up(q);
+	if (!take_hint(q, hint, ids->max)) {
+		fill(hint, 0);
+		kp_prompt_look_up(q);
+		if (q->at.is_exact) {
+			q->link = kp_prompt_table_link(q->at.node);
+		}
+	}
 	size_t known = q->at.cut.ids;
 	if (known > ids->max) { /* too many anyway: the encoder says how many it may */
 		r = kp_tokenizer_encode(t, s, q->text, opts, ids, err);
@@ -152,6 +200,21 @@ int kp_prompt_cache_encode(struct kp_prompt_cache *c, const struct kp_prompt_sco
 	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_buf *packed,
 	struct kp_prompt_use *ret, struct kp_err *err)
 {
+	struct kp_prompt_hint none = { 0 };
+	return kp_prompt_cache_encode_by(c, scope, t, s, text, opts, &none, ids, packed, ret, err);
+}
+
+struct kp_prompt_node *kp_prompt_cache_recall(
+	struct kp_prompt_cache *c, const struct kp_prompt_link *link)
+{
+	return link->serial ? kp_prompt_table_get(c->table, link) : NULL;
+}
+
+int kp_prompt_cache_encode_by(struct kp_prompt_cache *c, const struct kp_prompt_scope *scope,
+	const struct kp_tokenizer *t, struct kp_token_scratch *s, const struct kp_text *text,
+	const struct kp_encode_opts *opts, struct kp_prompt_hint *hint, struct kp_ids *ids,
+	struct kp_buf *packed, struct kp_prompt_use *ret, struct kp_err *err)
+{
 	struct kp_prompt_ask q = { .c = c, .text = text, .packed = packed };
 	uint64_t few[HASHES];
 	struct kp_prompt_use use = { 0 };
@@ -165,8 +228,10 @@ int kp_prompt_cache_encode(struct kp_prompt_cache *c, const struct kp_prompt_sco
 				    : kp_try_malloc(room * sizeof(*q.hashes));
 	if (q.hashes) {
 		q.scope = kp_buf_str(&scope_bytes);
-		r = encode_kept(&q, t, s, opts, ids, &use, err);
+		r = encode_kept(&q, t, s, opts, hint, ids, &use, err);
+		hint->link = q.link;
 	} else {
+		fill(hint, 0);
 		r = kp_tokenizer_encode(t, s, text, opts, ids, err);
 	}
 	if (q.hashes != few) {

@@ -38,6 +38,28 @@ int kp_prompt_cache_encode(struct kp_prompt_cache *c, const struct kp_prompt_sco
 	const struct kp_encode_opts *opts, struct kp_ids *ids, struct kp_buf *packed,
 	struct kp_prompt_use *ret, struct kp_err *err) KP_MUST_USE;
 
+/* Names a prompt that is kept; serial 0: none. */
+struct kp_prompt_link {
+	uint64_t hash, serial;
+	unsigned shard;
+};
+struct kp_prompt_node;
+/* Counted for the caller; NULL: it is not kept any more. */
+struct kp_prompt_node *kp_prompt_cache_recall(
+	struct kp_prompt_cache *c, const struct kp_prompt_link *link);
+/* What the caller knows of a text by other means than its bytes. */
+struct kp_prompt_hint {
+	struct kp_prompt_node *node; /* of kp_prompt_cache_recall; NULL: nothing */
+	size_t same; /* the first bytes of the text, and their origins, are those of node's prompt */
+	char *room; /* the text, where some of these bytes are not there: they are put there as far as they are needed, and the last KP_PARSE_TAIL bytes always. NULL: all are there */
+	struct kp_prompt_link link; /* what comes out: how this prompt is found again */
+};
+/* The same, with a hint. */
+int kp_prompt_cache_encode_by(struct kp_prompt_cache *c, const struct kp_prompt_scope *scope,
+	const struct kp_tokenizer *t, struct kp_token_scratch *s, const struct kp_text *text,
+	const struct kp_encode_opts *opts, struct kp_prompt_hint *hint, struct kp_ids *ids,
+	struct kp_buf *packed, struct kp_prompt_use *ret, struct kp_err *err) KP_MUST_USE;
+
 struct kp_prompt_cache_stats {
 	size_t bytes, max_bytes, entries;
 	uint64_t evictions;

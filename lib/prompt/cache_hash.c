@@ -52,16 +52,19 @@ static uint64_t runs_to(const struct kp_prompt_hash_key *k, uint64_t h, struct r
 	return h;
 }
 
-size_t kp_prompt_hash(
-	const struct kp_prompt_hash_key *k, kp_str scope, const struct kp_text *text, uint64_t *ret)
+/* From `at` on, where h is the hash of what stands before. */
+static size_t hash_from(const struct kp_prompt_hash_key *k, uint64_t h, size_t at,
+	const struct kp_text *text, uint64_t *ret)
 {
 	const struct kp_run whole = { .end = (uint32_t)text->s.n, .origin = KP_ORIGIN_TRUSTED };
 	struct runs r = { .p = &whole, .end = &whole + 1 };
-	uint64_t h = kp_siphash(scope.p, scope.n, k->scope);
-	size_t n = 0, at = 0;
+	size_t n = 0;
 	char rest[KP_PROMPT_BLOCK] = { 0 };
 	if (text->n_runs) {
 		r = (struct runs){ .p = text->runs, .end = text->runs + text->n_runs };
+	}
+	if (at) {
+		(void)runs_to(k, 0, &r, at);
 	}
 	for (; text->s.n - at >= KP_PROMPT_BLOCK; at += KP_PROMPT_BLOCK) {
 		h = runs_to(k, block(k, h, text->s.p + at), &r, at + KP_PROMPT_BLOCK);
@@ -73,4 +76,16 @@ size_t kp_prompt_hash(
 	h = runs_to(k, block(k, h, rest), &r, text->s.n);
 	ret[n++] = fold(h ^ text->s.n, k->word[KP_PROMPT_BLOCK / 8 + 2] | 1);
 	return n;
+}
+
+size_t kp_prompt_hash(
+	const struct kp_prompt_hash_key *k, kp_str scope, const struct kp_text *text, uint64_t *ret)
+{
+	return hash_from(k, kp_siphash(scope.p, scope.n, k->scope), 0, text, ret);
+}
+
+size_t kp_prompt_hash_rest(const struct kp_prompt_hash_key *k, uint64_t h, size_t blocks,
+	const struct kp_text *text, uint64_t *ret)
+{
+	return hash_from(k, h, blocks * KP_PROMPT_BLOCK, text, ret);
 }

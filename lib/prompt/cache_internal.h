@@ -30,6 +30,7 @@ struct kp_prompt_ask {
 	struct kp_prompt_place at;
 	struct kp_prompt_node *held; /* keeps `at` alive; counted */
 	struct kp_buf *packed;
+	struct kp_prompt_link link; /* where it is kept */
 };
 /* Fills hashes, at and held. */
 void kp_prompt_look_up(struct kp_prompt_ask *q);

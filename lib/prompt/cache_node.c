@@ -81,14 +81,17 @@ struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, k
 	       cuts_at = part(&bytes, cuts->n * sizeof(struct kp_cut)),
 	       runs_at = part(&bytes, n_runs * sizeof(struct kp_run)),
 	       text_at = part(&bytes, n_text), packed_at = part(&bytes, packed.n - before),
-	       scope_at = part(&bytes, at->node ? 0 : scope.n);
+	       scope_at = part(&bytes, at->node ? 0 : scope.n),
+	       depth = at->node ? at->node->depth + 1 : 0,
+	       line_at = part(&bytes, depth * sizeof(struct kp_prompt_node *));
 	char *p = bytes <= max_bytes ? kp_try_malloc(bytes) : NULL;
 	if (!p) {
 		return NULL;
 	}
 	struct kp_prompt_node *n = (void *)p;
 	*n = (struct kp_prompt_node){ .parent = at->node,
-		.depth = at->node ? at->node->depth + 1 : 0,
+		.depth = (unsigned)depth,
+		.line = (void *)(p + line_at),
 		.bytes = bytes,
 		.from = from,
 		.end = (uint32_t)text.s.n,
@@ -110,6 +113,9 @@ struct kp_prompt_node *kp_prompt_node_create(const struct kp_prompt_place *at, k
 	put(p + text_at, text.s.p + from.text, n_text);
 	put(p + packed_at, packed.p + before, packed.n - before);
 	if (at->node) {
+		put(p + line_at, at->node->line, (depth - 1) * sizeof(struct kp_prompt_node *));
+		memcpy(p + line_at + (depth - 1) * sizeof(struct kp_prompt_node *), &at->node,
+			sizeof(at->node));
 		kp_ref_get(&at->node->ref);
 	} else {
 		put(p + scope_at, scope.p, scope.n);
@@ -180,6 +186,43 @@ static size_t common(const struct kp_prompt_node *n, const struct kp_text *text,
 	return agree_origins(n, text, at, to);
 }
 
+/* The last cut of n that is not behind `same`; n's begin: there is none. */
+static struct kp_cut last_cut(const struct kp_prompt_node *n, size_t same)
+{
+	size_t lo = 0, hi = n->n_cuts;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (n->cuts[mid].text <= same) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo ? n->cuts[lo - 1] : n->from;
+}
+
+/* A node's begin is a cut of its parent; a root's is none. */
+static struct kp_prompt_place settle(struct kp_prompt_place at)
+{
+	while (!at.is_exact && at.node->parent && at.cut.text == at.node->from.text) {
+		at.node = at.node->parent;
+	}
+	return at.cut.text ? at : (struct kp_prompt_place){ 0 };
+}
+
+/* All texts down to n. */
+static void prefetch_texts(const struct kp_prompt_node *n)
+{
+	for (size_t i = n->depth; i-- > 0;) {
+		kp_prefetch(n->line[i], sizeof(*n));
+	}
+	kp_prefetch(n->text, n->end - n->from.text);
+	for (size_t i = n->depth; i-- > 0;) {
+		const struct kp_prompt_node *above = n->line[i];
+		kp_prefetch(above->text, above->end - above->from.text);
+	}
+}
+
 struct kp_prompt_place kp_prompt_node_match(
 	struct kp_prompt_node *n, kp_str scope, const struct kp_text *given)
 {
@@ -189,21 +232,13 @@ struct kp_prompt_place kp_prompt_node_match(
 	if (n->from.text > text.s.n) {
 		return none;
 	}
+	prefetch_texts(n);
 	size_t same = common(n, &text, KP_MIN((size_t)n->end, text.s.n));
 	if (same == n->end && same == text.s.n) {
 		at.is_exact = true;
 		at.cut = (struct kp_cut){ .text = n->end, .ids = n->n_ids };
 	} else {
-		size_t lo = 0, hi = n->n_cuts; /* the last cut that is not behind `same` */
-		while (lo < hi) {
-			size_t mid = (lo + hi) / 2;
-			if (n->cuts[mid].text <= same) {
-				lo = mid + 1;
-			} else {
-				hi = mid;
-			}
-		}
-		at.cut = lo ? n->cuts[lo - 1] : n->from;
+		at.cut = last_cut(n, same);
 	}
 	/* The stretch of each node above, up to where the one below begins. */
 	for (size_t to = n->from.text; n->parent; to = n->from.text) {
@@ -215,11 +250,69 @@ struct kp_prompt_place kp_prompt_node_match(
 	if (!kp_str_eq(n->scope, scope)) {
 		return none;
 	}
-	/* A node's begin is a cut of its parent; a root's is none. */
-	while (!at.is_exact && at.node->parent && at.cut.text == at.node->from.text) {
+	return settle(at);
+}
+
+struct kp_prompt_place kp_prompt_node_place(
+	struct kp_prompt_node *n, const struct kp_text *text, size_t same)
+{
+	struct kp_prompt_place at = { .node = n };
+	if (same == n->end && same == text->s.n) {
+		at.is_exact = true;
+		at.cut = (struct kp_cut){ .text = n->end, .ids = n->n_ids };
+		return at;
+	}
+	while (at.node->parent && at.node->from.text > same) {
 		at.node = at.node->parent;
 	}
-	return at.cut.text ? at : none;
+	at.cut = last_cut(at.node, same);
+	return settle(at);
+}
+
+bool kp_prompt_node_agrees(
+	const struct kp_prompt_node *n, const struct kp_text *given, size_t from, size_t to)
+{
+	struct kp_run whole;
+	struct kp_text text = with_runs(given, &whole);
+	/* From the root on, since most is asked of the begin; those between lie anywhere in memory. */
+	for (size_t i = 0; from < to && i <= n->depth; i++) {
+		const struct kp_prompt_node *m = i < n->depth ? n->line[i] : n,
+					    *next = i + 1 < n->depth ? n->line[i + 1] : n;
+		size_t end = KP_MIN(to, m == n ? n->end : next->from.text);
+		if (from < end) {
+			if (memcmp(m->text + (from - m->from.text), text.s.p + from, end - from) !=
+					0 ||
+				agree_origins(m, &text, from, end) != end) {
+				return false;
+			}
+			from = end;
+		}
+	}
+	return from >= to;
+}
+
+void kp_prompt_node_copy(const struct kp_prompt_node *n, char *out, size_t from, size_t to)
+{
+	for (; n && from < to; n = n->parent) {
+		size_t begin = KP_MAX(from, (size_t)n->from.text);
+		if (begin < to) {
+			memcpy(out + begin, n->text + (begin - n->from.text), to - begin);
+			to = begin;
+		}
+	}
+}
+
+uint64_t kp_prompt_node_hash(const struct kp_prompt_node *n, size_t n_blocks)
+{
+	while (n->parent && n_blocks * KP_PROMPT_BLOCK <= n->from.text) {
+		n = n->parent;
+	}
+	return n->slots[n_blocks - 1 - n->from.text / KP_PROMPT_BLOCK].hash;
+}
+
+kp_str kp_prompt_node_scope(const struct kp_prompt_node *n)
+{
+	return n->depth ? n->line[0]->scope : n->scope;
 }
 
 /* The packed ids up to the place. */
@@ -242,6 +335,10 @@ void kp_prompt_place_ids(
 {
 	if (!kp_ids_reserve(out, at->cut.ids)) {
 		return;
+	}
+	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
+		kp_prefetch(n->ids, (n->n_ids - n->from.ids) * sizeof(kp_id));
+		kp_prefetch(n->packed.p, packed ? n->packed.n : 0);
 	}
 	if (packed) {
 		put_packed(at, packed);

@@ -27,24 +27,26 @@ struct kp_prompt_slot {
 
 struct kp_prompt_node {
 	struct kp_refcount ref;
-	struct kp_prompt_node *parent; /* counted; NULL: a root */
-	kp_str scope;                  /* of a root: whose text it is */
-	unsigned depth;                /* of nodes above it */
-	size_t bytes;                  /* of this node's memory */
-	struct kp_cut from;            /* where it begins; a root: zero */
-	uint32_t end, n_ids;           /* of the prompt: bytes, ids */
-	const char *text;              /* bytes from.text to end */
-	const struct kp_run *runs;     /* those that are not over at from.text */
-	const kp_id *ids;              /* from.ids to n_ids */
-	kp_str packed;                 /* the same as varints, as engines are sent them */
-	size_t from_packed;            /* bytes of such before them */
-	const struct kp_cut *cuts;     /* behind `from`, ascending */
+	struct kp_prompt_node *parent;      /* counted; NULL: a root */
+	kp_str scope;                       /* of a root: whose text it is */
+	unsigned depth;                     /* of nodes above it */
+	struct kp_prompt_node *const *line; /* those above it, `depth`, the root first */
+	size_t bytes;                       /* of this node's memory */
+	struct kp_cut from;                 /* where it begins; a root: zero */
+	uint32_t end, n_ids;                /* of the prompt: bytes, ids */
+	const char *text;                   /* bytes from.text to end */
+	const struct kp_run *runs;          /* those that are not over at from.text */
+	const kp_id *ids;                   /* from.ids to n_ids */
+	kp_str packed;                      /* the same as varints, as engines are sent them */
+	size_t from_packed;                 /* bytes of such before them */
+	const struct kp_cut *cuts;          /* behind `from`, ascending */
 	size_t n_runs, n_cuts;
 	void *more; /* what else is known of the text, set before others see the node; freed by: */
 	void (*more_free)(void *more);
 	/* --- the table's */
 	struct kp_list lru; /* while none hangs on it */
 	unsigned shard;
+	uint64_t serial;     /* of its time in the table, not 0 */
 	unsigned n_children; /* nodes in the table that hang on it */
 	bool is_kept;        /* in the table */
 	uint64_t used;
@@ -70,6 +72,19 @@ void kp_prompt_node_unref(struct kp_prompt_node *n);
 /* The last place of n's prompt at which the ids are those of `text` too; node NULL: there is none. The place borrows n or a node above it. */
 struct kp_prompt_place kp_prompt_node_match(
 	struct kp_prompt_node *n, kp_str scope, const struct kp_text *text);
+
+/* The same, where it is known that the first `same` bytes of text are those of n's prompt. */
+struct kp_prompt_place kp_prompt_node_place(
+	struct kp_prompt_node *n, const struct kp_text *text, size_t same);
+/* Whether bytes and origins in [from, to) are those of n's prompt, which is as long at least. */
+bool kp_prompt_node_agrees(
+	const struct kp_prompt_node *n, const struct kp_text *text, size_t from, size_t to);
+/* Copies [from, to) of n's prompt to the same places behind out. */
+void kp_prompt_node_copy(const struct kp_prompt_node *n, char *out, size_t from, size_t to);
+/* The hash of the first n_blocks blocks of the prompt, not more than it has. */
+uint64_t kp_prompt_node_hash(const struct kp_prompt_node *n, size_t n_blocks);
+/* Whose prompt it is. */
+kp_str kp_prompt_node_scope(const struct kp_prompt_node *n);
 
 /* Appends the ids up to the place, and the same packed (unless NULL); all of the cuts up to it. */
 void kp_prompt_place_ids(

@@ -250,17 +250,51 @@ static bool evict(struct kp_prompt_table *t)
 	return true;
 }
 
-void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
-	struct kp_prompt_node *n)
+/* Until no more bytes are kept than may be. */
+static void shrink(struct kp_prompt_table *t)
+{
+	while (atomic_load_explicit(&t->bytes, memory_order_relaxed) > t->max_bytes && evict(t)) {
+	}
+}
+
+struct kp_prompt_link kp_prompt_table_link(const struct kp_prompt_node *n)
+{
+	return (struct kp_prompt_link){ n->slots[n->n_slots - 1].hash, n->serial, n->shard };
+}
+
+struct kp_prompt_node *kp_prompt_table_get(
+	struct kp_prompt_table *t, const struct kp_prompt_link *link)
+{
+	struct shard *s = t->shard[link->shard];
+	pthread_mutex_lock(&s->lock);
+	struct kp_prompt_slot *x = newest(s, link->hash);
+	while (x && x->node->serial != link->serial) {
+		x = x->older;
+	}
+	struct kp_prompt_node *n = x ? x->node : NULL;
+	if (n) {
+		kp_ref_get(&n->ref);
+		touch(t, s, n);
+		tell_oldest(s);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+struct kp_prompt_link kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes,
+	size_t n_hashes, struct kp_prompt_node *n)
 {
 	struct kp_prompt_node *parent = n->parent;
-	n->shard = shard_of(hashes);
+	struct kp_prompt_link link = { 0 };
+	n->shard = parent ? parent->shard : shard_of(hashes);
 	struct shard *s = t->shard[n->shard];
 	pthread_mutex_lock(&s->lock);
-	bool has_parent = !parent || (parent->shard == n->shard && parent->is_kept);
+	bool has_parent = !parent || parent->is_kept;
 	if (has_parent && !newest(s, hashes[n_hashes - 1])) {
 		kp_ref_get(&n->ref); /* the table's */
 		n->is_kept = true;
+		n->serial = atomic_fetch_add_explicit(&t->now, 1, memory_order_relaxed) + 1;
+		link = kp_prompt_table_link(n);
 		kp_list_push(&s->lru, &n->lru);
 		touch(t, s, n);
 		if (parent) {
@@ -279,8 +313,20 @@ void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size
 	}
 	pthread_mutex_unlock(&s->lock);
 	kp_prompt_node_unref(n);
-	while (atomic_load_explicit(&t->bytes, memory_order_relaxed) > t->max_bytes && evict(t)) {
+	shrink(t);
+	return link;
+}
+
+void kp_prompt_table_resize(struct kp_prompt_table *t, struct kp_prompt_node *n, size_t bytes)
+{
+	struct shard *s = t->shard[n->shard];
+	pthread_mutex_lock(&s->lock);
+	if (n->is_kept && bytes > n->bytes) {
+		atomic_fetch_add_explicit(&t->bytes, bytes - n->bytes, memory_order_relaxed);
+		n->bytes = bytes;
 	}
+	pthread_mutex_unlock(&s->lock);
+	shrink(t);
 }
 
 void kp_prompt_table_stats(struct kp_prompt_table *t, struct kp_prompt_cache_stats *ret)

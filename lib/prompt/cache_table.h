@@ -19,10 +19,17 @@ enum { KP_PROMPT_FOUND = 4 };
    same to the end, or some of those that have the most. Returns how many. */
 size_t kp_prompt_table_find(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
 	struct kp_prompt_node *ret[KP_PROMPT_FOUND]);
+/* A node of the table that is found without its text. */
+struct kp_prompt_link kp_prompt_table_link(const struct kp_prompt_node *n);
+/* Counted for the caller, and used; NULL: it is not there any more. */
+struct kp_prompt_node *kp_prompt_table_get(
+	struct kp_prompt_table *t, const struct kp_prompt_link *link);
 /* Takes over the caller's count of n. n's slots are those of `hashes` from its begin on; nothing is kept if what n hangs on is gone meanwhile, or the whole is
-   there by now. */
-void kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes, size_t n_hashes,
-	struct kp_prompt_node *n);
+   there by now. Of hashes, the last is looked at, and of a root the first. Returns how it is found again. */
+struct kp_prompt_link kp_prompt_table_add(struct kp_prompt_table *t, const uint64_t *hashes,
+	size_t n_hashes, struct kp_prompt_node *n);
+/* n has so many bytes now, at least; nothing where it is not kept any more. */
+void kp_prompt_table_resize(struct kp_prompt_table *t, struct kp_prompt_node *n, size_t bytes);
 void kp_prompt_table_stats(struct kp_prompt_table *t, struct kp_prompt_cache_stats *ret);
 
 #endif

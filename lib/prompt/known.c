@@ -4,8 +4,9 @@
 #include "prompt/known.h"
 
 #include "base/mem.h"
-#include "prompt/cache_internal.h"
+#include "prompt/known_internal.h"
 #include "prompt/messages.h"
+#include "template/rewrite.h"
 
 enum {
 	ARRAY_DEPTH = 2, /* in a request's object */
@@ -13,24 +14,14 @@ enum {
 	TEXT_MAX = 2 * KP_MAX_VALUES,
 };
 
-/* A node's `more`: values of the messages from its begin on. */
-struct values {
-	size_t bytes;
-	struct kp_jv items[];
-};
-
-struct kp_known {
-	struct kp_prompt_ask ask; /* counts a node until the arena ends */
-	struct kp_text text;      /* all messages, in the body */
-	uint32_t n_known, n_keep;
-	const struct kp_jv *items;     /* the turn's */
-	const struct kp_jmember *rest; /* behind the known ones */
-};
-
 static void let_go(void *p)
 {
 	struct kp_known *k = p;
+	for (uint32_t i = 0; i < k->n_own; i++) {
+		kp_tpl_memory_destroy(k->own[i]);
+	}
 	kp_prompt_node_unref(k->ask.held);
+	kp_prompt_node_unref(k->prompt);
 }
 
 /* What stands between the brackets, without white space at its end. */
@@ -68,9 +59,12 @@ static bool look_up(struct kp_known *k, const struct kp_turn *turn)
 /* The messages up to the place that was found. */
 static void put_known(const struct kp_prompt_place *at, struct kp_jv *out)
 {
+	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
+		kp_prefetch(n->more, sizeof(struct kp_known_values) + 3 * 64);
+	}
 	size_t to = at->cut.ids;
 	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
-		const struct values *v = n->more;
+		const struct kp_known_values *v = n->more;
 		memcpy(out + n->from.ids, v->items, (to - n->from.ids) * sizeof(*out));
 		to = n->from.ids;
 	}
@@ -98,7 +92,7 @@ int kp_known_read(kp_str array, struct kp_turn *turn)
 	put_known(&k->ask.at, rest.items);
 	k->items = rest.items;
 	k->rest = rest.rest;
-	k->n_keep = rest.n_apart;
+	k->n_keep = KP_MAX(rest.n_apart, k->n_known);
 	turn->chat.known = k;
 	return 0;
 }
@@ -108,89 +102,135 @@ uint32_t kp_known_count(const struct kp_turn *turn)
 	return turn->chat.known ? turn->chat.known->n_known : 0;
 }
 
-/* --- keeping ------------------------------------------------------------------------------------------------------------------------ */
+/* --- rendering ---------------------------------------------------------------------------------------------------------------------- */
 
-static void free_values(void *more)
+static bool same_shape(const struct kp_template_shape *a, const struct kp_template_shape *b)
 {
-	kp_mem_free(more);
+	_Static_assert(sizeof(*a) == 7 * sizeof(int) + 4 * sizeof(bool), "no gaps");
+	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* The values of the messages from number `from` on, as the node keeps them. */
-static struct values *copy_values(const struct kp_known *k, uint32_t from, kp_str was,
-	const struct kp_prompt_node *n, size_t max_bytes)
+/* Puts the known messages in that shape into out; false: some of them are kept in another one. */
+static bool put_shaped(
+	const struct kp_prompt_place *at, const struct kp_template_shape *shape, struct kp_jv *out)
 {
-	uint32_t count = k->n_keep - from;
-	size_t items = sizeof(struct values) + count * sizeof(struct kp_jv),
-	       bytes = items + kp_jv_pack_size(k->items + from, count, was);
-	struct values *v = bytes <= max_bytes ? kp_try_malloc(bytes) : NULL;
-	if (v) {
-		v->bytes = bytes;
-		kp_jv_pack(k->items + from, count, was, n->text, v->items, (char *)v + items);
+	size_t to = at->cut.ids;
+	for (const struct kp_prompt_node *n = at->node; n; n = n->parent) {
+		const struct kp_known_values *v = n->more;
+		if (!same_shape(&v->shape, shape)) {
+			return false;
+		}
+		memcpy(out + n->from.ids, v->shaped, (to - n->from.ids) * sizeof(*out));
+		to = n->from.ids;
 	}
-	return v;
+	return true;
 }
 
-/* The ends of the messages behind the known ones, as cuts. */
-static void put_ends(const struct kp_known *k, struct kp_cut *out)
-{
-	for (uint32_t i = k->n_known; i < k->n_keep; i++) {
-		const kp_str s = k->rest[i - k->n_known].key;
-		*out++ = (struct kp_cut){ .text = (uint32_t)(s.p + s.n - k->text.s.p),
-			.ids = i + 1 };
-	}
-}
-
-/* A node with the text; NULL: no memory, or it would be more than max_bytes. */
-static struct kp_prompt_node *make_node(const struct kp_known *k, const struct kp_prompt_place *at,
-	const struct kp_cuts *cuts, size_t max_bytes)
-{
-	const struct kp_prompt_ask *q = &k->ask;
-	const struct kp_ids counted = { .n = k->n_keep };
-	size_t first = at->cut.text / KP_PROMPT_BLOCK;
-	kp_str was = kp_str_skip(k->text.s, at->cut.text);
-	struct kp_prompt_node *n = kp_prompt_node_create(at, q->scope, &k->text, &counted,
-		KP_STR_NULL, cuts, q->hashes + first, q->n_hashes - first, max_bytes);
-	struct values *v = n ? copy_values(k, at->cut.ids, was, n, max_bytes - n->bytes) : NULL;
-	if (!v) {
-		kp_prompt_node_unref(n);
-		return NULL;
-	}
-	n->more = v;
-	n->more_free = free_values;
-	n->bytes += v->bytes;
-	return n;
-}
-
-void kp_known_keep(struct kp_turn *turn)
+int kp_known_adapt(const struct kp_turn *turn, const struct kp_template_shape *shape,
+	struct kp_jv *ret, struct kp_err *err)
 {
 	struct kp_known *k = turn->chat.known;
-	if (!k || k->n_keep <= k->n_known) {
+	struct kp_jv list = turn->chat.messages, *items;
+	uint32_t from = 0;
+	if (k) {
+		if (kp_tpl_jv_copy_items(&list, turn->arena, &items, err)) {
+			return -1;
+		}
+		if (put_shaped(&k->ask.at, shape, items)) {
+			from = k->n_known;
+			list.items = items;
+		}
+	}
+	if (kp_template_adapt_rest(shape, &list, from, turn->arena, ret, err)) {
+		return -1;
+	}
+	if (k) {
+		k->shaped = ret->items;
+		k->shape = *shape;
+	}
+	return 0;
+}
+
+static void put_memories(const struct kp_known *k, struct kp_tpl_memory **out)
+{
+	size_t to = k->n_known;
+	for (const struct kp_prompt_node *n = k->ask.at.node; n; n = n->parent) {
+		const struct kp_known_values *v = n->more;
+		memcpy(out + n->from.ids, v->memories,
+			(to - n->from.ids) * sizeof(struct kp_tpl_memory *));
+		to = n->from.ids;
+	}
+}
+
+void kp_known_remember(const struct kp_turn *turn, struct kp_template_opts *opts)
+{
+	struct kp_known *k = turn->chat.known;
+	if (!k) {
 		return;
 	}
-	struct kp_prompt_ask *q = &k->ask;
-	struct kp_prompt_place at = q->at;
-	/* A line of nodes that is long enough is made one, which needs all cuts. */
-	bool alone = at.node && at.node->depth + 1 >= KP_PROMPT_DEPTH;
-	size_t before = alone ? kp_prompt_place_n_cuts(&at) : 0;
-	struct kp_cuts cuts = { .n = before + k->n_keep - k->n_known };
-	cuts.p = kp_try_malloc(cuts.n * sizeof(*cuts.p));
-	if (!cuts.p) {
+	struct kp_tpl_memory **m = kp_arena_calloc(turn->arena, k->n_keep, sizeof(*m));
+	struct kp_tpl_rendered *rendered =
+		kp_arena_calloc(turn->arena, k->n_keep, sizeof(*rendered));
+	if (!m || !rendered || k->n_own) {
 		return;
 	}
-	put_ends(k, cuts.p + before);
-	if (alone) {
-		kp_prompt_place_cuts(&at, cuts.p);
-		at = (struct kp_prompt_place){ 0 };
+	put_memories(k, m);
+	kp_tpl_memory_prefetch(m, k->n_known);
+	for (uint32_t i = 0; i < k->n_known; i++) {
+		kp_prefetch(k->shaped[i].members, 1);
 	}
-	if (cuts.p[cuts.n - 1].text != k->text.s.n) { /* less than was looked up */
-		k->text.s.n = cuts.p[cuts.n - 1].text;
-		q->n_hashes = kp_prompt_hash(&q->c->key, q->scope, &k->text, q->hashes);
+	k->own = m + k->n_known;
+	while (k->n_known + k->n_own < k->n_keep) {
+		k->own[k->n_own++] = kp_tpl_memory_create();
 	}
-	struct kp_prompt_node *n =
-		make_node(k, &at, &cuts, kp_prompt_table_max(q->c->table) / KP_PROMPT_KEPT_SHARE);
-	kp_mem_free(cuts.p);
-	if (n) {
-		kp_prompt_table_add(q->c->table, q->hashes, q->n_hashes, n);
+	opts->remembered = m;
+	opts->n_remembered = k->n_keep;
+	opts->rendered = k->rendered = rendered;
+	const struct kp_known_values *v = k->ask.at.node ? k->ask.at.node->more : NULL;
+	k->prompt = v && v->n_rendered ? kp_prompt_cache_recall(turn->cache, &v->prompt) : NULL;
+	if (k->prompt) {
+		opts->expected = v->rendered;
+		opts->n_expected = KP_MIN(k->n_known, v->n_rendered);
 	}
-	k->n_keep = 0; /* once */
+}
+
+/* How far the text is that of the earlier prompt: over messages that came to the same at the same places, and what stands between them. */
+static size_t same_text(const struct kp_known *k, const struct kp_text *text)
+{
+	const struct kp_known_values *v = k->ask.at.node->more;
+	uint32_t n = KP_MIN(k->n_known, v->n_rendered);
+	size_t same = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct kp_tpl_rendered *is = &k->rendered[i], *was = &v->rendered[i];
+		if (is->end == 0 && was->end == 0) {
+			continue; /* it came to nothing */
+		}
+		if (!is->kept || is->kept != was->kept || is->start != was->start ||
+			is->end != was->end || is->start < same ||
+			!kp_prompt_node_agrees(k->prompt, text, same, is->start)) {
+			break;
+		}
+		same = is->end;
+	}
+	return same;
+}
+
+void kp_known_hint(
+	const struct kp_turn *turn, const struct kp_text *text, struct kp_prompt_hint *ret)
+{
+	const struct kp_known *k = turn->chat.known;
+	*ret = (struct kp_prompt_hint){ 0 };
+	if (!k || !k->prompt) {
+		return;
+	}
+	ret->node = k->prompt;
+	ret->room = kp_unconst(text->s.p);
+	ret->same = same_text(k, text);
+	/* Behind that it is another text, but for what was left out. */
+	for (uint32_t i = 0; i < k->n_known; i++) {
+		const struct kp_tpl_rendered *is = &k->rendered[i];
+		if (is->left_out && is->end > ret->same) {
+			kp_prompt_node_copy(k->prompt, ret->room, is->start, is->end);
+		}
+	}
 }

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "template/native.h"
+#include "prompt/known.h"
 #include "template/prefill.h"
 
 /* Reasoning and tool markers that are an assistant's own in its history whatever is known of the model; those of its parsers are besides. */
@@ -470,14 +471,19 @@ int kp_text_stack_render(const struct kp_text_stack *s, const struct kp_turn *tu
 	struct kp_text_template t;
 	struct kp_text text;
 	if (choose(s, turn, has_tools, &t, err) || check_effort(t.chat, chat, err) ||
-		kp_template_adapt_messages(
-			&t.shape, &chat->messages, turn->arena, &messages, err) ||
+		kp_known_adapt(turn, &t.shape, &messages, err) ||
 		(has_tools && kp_template_adapt_tools(
 				      &t.shape, &chat->tools, turn->arena, &tools, err)) ||
 		(prefill && kp_template_prefill_mark(&messages, turn->arena, &marked, err)) ||
 		template_vars(s, t.chat, turn, prefill ? &marked : &messages,
-			has_tools ? &tools : NULL, &opts, err) ||
-		kp_template_render(t.chat, &opts, turn->arena, &text, err)) {
+			has_tools ? &tools : NULL, &opts, err)) {
+		return -1;
+	}
+	/* A template of the request's own does not come again; one message is not what was read where it goes on. */
+	if (!prefill && (!chat->template_source.p || kp_text_stack_has(s, chat->template_source))) {
+		kp_known_remember(turn, &opts);
+	}
+	if (kp_template_render(t.chat, &opts, turn->arena, &text, err)) {
 		return -1;
 	}
 	if (prefill && kp_template_prefill_cut(&messages, &text, turn->arena, err)) {

@@ -147,8 +147,14 @@ static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 		.model = kp_str_c(f->model->name),
 		.tenant = f->turn.tenant,
 		.salt = f->turn.cache_salt };
-	return kp_prompt_cache_encode(f->turn.cache, &scope, t->tokenizer, scratch, &p->text, opts,
-		&p->ids, &p->packed, &p->use, err);
+	struct kp_prompt_hint hint;
+	kp_known_hint(&f->turn, &p->text, &hint);
+	if (kp_prompt_cache_encode_by(f->turn.cache, &scope, t->tokenizer, scratch, &p->text, opts,
+		    &hint, &p->ids, &p->packed, &p->use, err)) {
+		return -1;
+	}
+	kp_known_keep(&f->turn, &hint.link);
+	return 0;
 }
 
 /* The stack with the request's own template; *ret stays NULL when it has none, or only names one of the model's. */
@@ -189,9 +195,6 @@ static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	f->render_failed =
 		kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err);
 	f->render_ns = kp_now_ns() - begin_ns;
-	if (!f->render_failed) {
-		kp_known_keep(&f->turn);
-	}
 	return f->render_failed || encode(f, t, scratch, &opts, g, err) ||
 			       kp_flow_media_expand(f, g, err)
 		       ? -1

@@ -1,7 +1,7 @@
 /* steps COUNT SEED PATH...: random edits of random conversations over the models at PATH, each step encoded with the prompt cache and without; COUNT steps in all. Prints for each
-   model its tokens by where they came from and the cuts it can use; status 1 at the first difference, which it shows. What stands between is the real thing: the model's own template, its
+   model its tokens by where they came from, messages that were known, bytes of prompts that were not rendered again; status 1 at the first difference, which it shows. What stands between is the real thing: the model's own template, its
    policy, its tokenizer. */
-#include "prompt/cache.h"
+#include "prompt/known.h"
 #include "prompt/text_stack.h"
 
 #include "base/rand.h"
@@ -27,9 +27,9 @@ struct world {
 	struct kp_arena *arena;
 	struct chat chat[CHATS];
 	struct kp_ids want, got;
-	struct kp_buf packed, want_packed;
+	struct kp_buf packed, want_packed, body;
 	struct kp_prompt_use sum;
-	size_t steps, refused;
+	size_t steps, refused, known, left_out;
 	KP_VEC(kp_str)
 	added; /* what is to be found in text, and what templates write */
 };
@@ -143,6 +143,46 @@ static void differ(const struct world *w, const struct kp_text *text)
 	exit(1);
 }
 
+static bool same_origins(const struct kp_text *a, const struct kp_text *b)
+{
+	return a->s.n == b->s.n && a->n_runs == b->n_runs &&
+	       memcmp(a->runs, b->runs, a->n_runs * sizeof(*a->runs)) == 0;
+}
+
+/* The same turn as the gateway takes it: its messages recognised in their JSON text, rendered with what earlier renders remember, encoded from where the prompt of an earlier turn ends to be the
+   same. `want`: what it has to come to. */
+static int encode_known(struct world *w, const struct kp_turn *given, const struct kp_text *want,
+	const struct kp_prompt_scope *scope, const struct kp_encode_opts *opts,
+	struct kp_prompt_use *use, struct kp_err *err)
+{
+	struct kp_turn turn = *given;
+	struct kp_prompt_hint hint;
+	struct kp_text text;
+	turn.cache = w->cache;
+	turn.cache_salt = scope->salt;
+	turn.chat.messages = (struct kp_jv){ .type = KP_JSON_NONE };
+	kp_buf_reset(&w->body);
+	kp_jv_write(&given->chat.messages, &w->body);
+	if (kp_known_read(kp_buf_str(&w->body), &turn)) {
+		return kp_err_set(err, KP_INTERNAL, "the messages cannot be read");
+	}
+	w->known += kp_known_count(&turn);
+	if (kp_text_stack_render(w->stack, &turn, 0, &text, err)) {
+		return -1;
+	}
+	kp_known_hint(&turn, &text, &hint);
+	w->left_out += hint.same;
+	if (kp_prompt_cache_encode_by(w->cache, scope, w->stack->tokenizer, w->scratch, &text, opts,
+		    &hint, &w->got, &w->packed, use, err)) {
+		return -1;
+	}
+	if (!same_origins(&text, want)) {
+		return kp_err_set(err, KP_INTERNAL, "origins differ");
+	}
+	kp_known_keep(&turn, &hint.link);
+	return 0;
+}
+
 static void step(struct world *w)
 {
 	struct kp_err err = KP_ERR_INIT;
@@ -169,9 +209,11 @@ static void step(struct world *w)
 	kp_ids_reset(&w->got);
 	kp_buf_reset(&w->packed);
 	kp_buf_reset(&w->want_packed);
+	bool is_known = !raw && kp_rng_below(&w->r, 8);
 	if (kp_tokenizer_encode(w->stack->tokenizer, w->scratch, &text, &opts, &w->want, &err) ||
-		kp_prompt_cache_encode(w->cache, &scope, w->stack->tokenizer, w->scratch, &text,
-			&opts, &w->got, &w->packed, &use, &err)) {
+		(is_known ? encode_known(w, &turn, &text, &scope, &opts, &use, &err)
+			  : kp_prompt_cache_encode(w->cache, &scope, w->stack->tokenizer,
+				    w->scratch, &text, &opts, &w->got, &w->packed, &use, &err))) {
 		die(&err);
 	}
 	kp_wire_add_varints(&w->want_packed, w->want.p, w->want.n);
@@ -210,6 +252,7 @@ static void run(const char *path, uint64_t seed, size_t count)
 	kp_ids_init(&w.got, 1 << 20);
 	kp_buf_init(&w.packed, 8 << 20);
 	kp_buf_init(&w.want_packed, 8 << 20);
+	kp_buf_init(&w.body, 64 << 20);
 	for (size_t i = 0; i < count; i++) {
 		if (i % 50000 == 0) { /* tiny, middle, roomy */
 			static const size_t budgets[] = { 32 << 10, 256 << 10, 16 << 20 };
@@ -219,8 +262,8 @@ static void run(const char *path, uint64_t seed, size_t count)
 		}
 		step(&w);
 	}
-	printf("%zu %zu %zu %zu %zu %s\n", w.steps, w.refused, w.sum.exact, w.sum.prefix,
-		w.sum.encoded, path);
+	printf("%zu %zu %zu %zu %zu %zu %zu %s\n", w.steps, w.refused, w.sum.exact, w.sum.prefix,
+		w.sum.encoded, w.known, w.left_out, path);
 	for (size_t i = 0; i < CHATS; i++) {
 		for (size_t k = 0; k < MESSAGES; k++) {
 			kp_buf_fini(&w.chat[i].text[k]);
@@ -233,6 +276,7 @@ static void run(const char *path, uint64_t seed, size_t count)
 	kp_ids_fini(&w.got);
 	kp_buf_fini(&w.packed);
 	kp_buf_fini(&w.want_packed);
+	kp_buf_fini(&w.body);
 	kp_vec_fini(&w.added);
 	kp_text_stack_unref(w.stack);
 }

@@ -73,10 +73,11 @@ def steps(models, count, seed):
     assert run.returncode == 0, f"seed {seed}: {run.stdout[-3000:]}{run.stderr[-3000:]}"
     lines = dict(zip(models, run.stdout.splitlines(), strict=True))
     for name, line in lines.items():
-        done, refused, exact, prefix, encoded = map(int, line.split()[:5])
+        done, refused, exact, prefix, encoded, known, left_out = map(int, line.split()[:7])
         assert done > count / len(models) / 2, (name, line)
         assert exact > 0, (name, line)
         assert prefix > (exact + prefix + encoded) / 5, (name, line)
+        assert known > done and left_out > 0, (name, line)
     return lines
 
 

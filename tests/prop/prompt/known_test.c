@@ -1,12 +1,12 @@
-/* Turns whose messages are looked up are read as turns whose messages are not: the same values and images, and both or neither refused. Conversations grow, are edited, forked and
-   broken, in caches from tiny to roomy, by one thread and by several. */
+/* Turns whose messages are looked up are read as turns whose messages are not: the same values and images, and both or neither refused; and what is rendered and encoded with what is remembered
+   comes to the same ids. Conversations grow, are edited, forked and broken, in caches from tiny to roomy, by one thread and by several. */
 #include "prompt/known.h"
 
 #include "json/skim.h"
 #include "prompt/cache.h"
 #include "prompt/messages.h"
 #include "tests/prop/prompt/talk.h"
-#include "tests/test.h"
+#include "tests/unit/token/naive.h"
 
 #include <pthread.h>
 
@@ -23,8 +23,46 @@ struct world {
 	struct talk talk[TALKS];
 	struct kp_buf text, want, got;
 	struct kp_arena *a, *b;
-	size_t read, refused, known, wrong;
+	struct kp_token_scratch *scratch;
+	struct kp_ids want_ids, got_ids;
+	struct kp_buf packed;
+	size_t read, refused, known, same, wrong;
 };
+
+/* Of all worlds. */
+static struct made made;
+static struct kp_tokenizer *tokenizer;
+static struct kp_template *template;
+
+static const char source[] =
+	"{{ front }}{% for m in messages %}<s>{{ m.role }}{% if loop.first %}, first{% endif %}\n"
+	"{% if m.content is string %}{{ m.content }}{% elif m.content %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}"
+	"{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}{% if loop.last and m.role == 'user' %}?{% endif %}<e>\n{% endfor %}<s>b\n";
+static const char added[] =
+	"{\"id\":%zu,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"
+	"{\"id\":%zu,\"content\":\"<e>\",\"special\":true,\"normalized\":false}";
+
+static int load(void **state)
+{
+	(void)state;
+	struct kp_rng r;
+	struct kp_err err;
+	char list[256];
+	kp_rng_seed(&r, 1);
+	made_init(&made, &r, 150, false);
+	snprintf(list, sizeof(list), added, made.n_tokens, made.n_tokens + 1);
+	tokenizer = made_load(&made, made_pretoks[0], false, false, list);
+	return kp_template_compile(kp_str_c(source), &template, &err);
+}
+
+static int unload(void **state)
+{
+	(void)state;
+	kp_template_destroy(template);
+	kp_tokenizer_unref(tokenizer);
+	kp_arena_destroy(made.arena);
+	return 0;
+}
 
 static void world_init(struct world *w, uint64_t seed, struct kp_prompt_cache *c)
 {
@@ -35,6 +73,10 @@ static void world_init(struct world *w, uint64_t seed, struct kp_prompt_cache *c
 	kp_buf_init(&w->got, MEMORY);
 	w->a = kp_arena_create(MEMORY);
 	w->b = kp_arena_create(MEMORY);
+	w->scratch = kp_token_scratch_create(1 << 20);
+	kp_ids_init(&w->want_ids, 1 << 20);
+	kp_ids_init(&w->got_ids, 1 << 20);
+	kp_buf_init(&w->packed, MEMORY);
 }
 
 static void world_fini(struct world *w)
@@ -47,6 +89,10 @@ static void world_fini(struct world *w)
 	kp_buf_fini(&w->got);
 	kp_arena_destroy(w->a);
 	kp_arena_destroy(w->b);
+	kp_token_scratch_destroy(w->scratch);
+	kp_ids_fini(&w->want_ids);
+	kp_ids_fini(&w->got_ids);
+	kp_buf_fini(&w->packed);
 }
 
 static void show(const struct kp_turn *t, struct kp_buf *out)
@@ -57,6 +103,53 @@ static void show(const struct kp_turn *t, struct kp_buf *out)
 		const struct kp_media_part *m = &t->chat.media[i];
 		kp_buf_printf(out, "%u %u %" KP_FMT, m->message, m->part, KP_ARG(m->url));
 	}
+}
+
+/* The ids of a turn, with what is known of it where it has a cache, which is then kept. */
+static int make_prompt(struct world *w, const struct kp_turn *t, const struct kp_jv *front,
+	bool keep, struct kp_ids *ids, struct kp_err *err)
+{
+	const struct kp_template_shape shape = { .args = KP_ARGS_OBJECT, .reasoning = true };
+	struct kp_jv messages;
+	struct kp_text text;
+	struct kp_prompt_hint hint;
+	struct kp_prompt_use use;
+	const struct kp_template_var vars[] = { { KP_S("messages"), &messages, KP_ORIGIN_CLIENT },
+		{ KP_S("front"), front, KP_ORIGIN_CLIENT } };
+	struct kp_template_opts opts = { .vars = vars, .n_vars = KP_LEN(vars) };
+	struct kp_prompt_scope scope = { .salt = t->cache_salt };
+	struct kp_encode_opts how = { .policy = NULL };
+	kp_ids_reset(ids);
+	kp_buf_reset(&w->packed);
+	if (kp_known_adapt(t, &shape, &messages, err)) {
+		return -1;
+	}
+	kp_known_remember(t, &opts);
+	if (kp_template_render(template, &opts, t->arena, &text, err)) {
+		return -1;
+	}
+	kp_known_hint(t, &text, &hint);
+	w->same += hint.same;
+	if (kp_prompt_cache_encode_by(t->cache, &scope, tokenizer, w->scratch, &text, &how, &hint,
+		    ids, &w->packed, &use, err)) {
+		return -1;
+	}
+	if (keep) {
+		kp_known_keep(t, &hint.link);
+	}
+	return 0;
+}
+
+static bool same_prompts(
+	struct world *w, const struct kp_turn *want, const struct kp_turn *got, bool keep)
+{
+	struct kp_err a = KP_ERR_INIT, b = KP_ERR_INIT;
+	const struct kp_jv front = { .type = KP_JSON_STRING,
+		.s = kp_rng_below(&w->r, 6) ? KP_S("front") : KP_S("other") };
+	int ra = make_prompt(w, want, &front, false, &w->want_ids, &a),
+	    rb = make_prompt(w, got, &front, keep, &w->got_ids, &b);
+	return ra == rb && strcmp(a.msg, b.msg) == 0 && w->want_ids.n == w->got_ids.n &&
+	       memcmp(w->want_ids.p, w->got_ids.p, w->got_ids.n * sizeof(kp_id)) == 0;
 }
 
 /* Whether both ways of reading w->text agree. */
@@ -84,11 +177,9 @@ static bool agree(struct world *w, kp_str salt, bool keep)
 	w->known += kp_known_count(&got);
 	show(&want, &w->want);
 	show(&got, &w->got);
-	if (keep) {
-		kp_known_keep(&got);
-	}
 	return kp_str_eq(kp_buf_str(&w->want), kp_buf_str(&w->got)) &&
-	       kp_jv_eq(&want.chat.messages, &got.chat.messages);
+	       kp_jv_eq(&want.chat.messages, &got.chat.messages) &&
+	       same_prompts(w, &want, &got, keep);
 }
 
 static void step(struct world *w)
@@ -110,7 +201,7 @@ static void test_read_as_without(void **state)
 	(void)state;
 	static const size_t budgets[] = { 20 << 10, 100 << 10, 600 << 10, 32 << 20 };
 	uint64_t seed = test_seed(), evictions = 0;
-	size_t read = 0, refused = 0, known = 0;
+	size_t read = 0, refused = 0, known = 0, same = 0;
 	for (size_t i = 0; i < KP_LEN(budgets); i++) {
 		struct kp_prompt_cache *c = kp_prompt_cache_create(budgets[i]);
 		struct kp_prompt_cache_stats stats;
@@ -127,13 +218,15 @@ static void test_read_as_without(void **state)
 		read += w.read;
 		refused += w.refused;
 		known += w.known;
+		same += w.same;
 		evictions += stats.evictions;
 		world_fini(&w);
 		kp_prompt_cache_destroy(c);
 	}
-	print_message("# %zu read, %zu refused, %zu messages known, %zu evictions\n", read, refused,
-		known, (size_t)evictions);
-	assert_true(read > refused && known > read && evictions);
+	print_message(
+		"# %zu read, %zu refused, %zu messages known, %zu bytes not rendered, %zu evictions\n",
+		read, refused, known, same, (size_t)evictions);
+	assert_true(read > refused && known > read && same > read && evictions);
 }
 
 /* A turn knows all that the turn before had, for longer than nodes hang on one another; another salt, model or tenant knows nothing. */
@@ -159,7 +252,7 @@ static void test_what_is_known(void **state)
 			assert_int_equal(t.chat.messages.n, turn + 1);
 			assert_int_equal(kp_known_count(&t), who ? 0 : turn);
 			if (who == 0) {
-				kp_known_keep(&t);
+				kp_known_keep(&t, NULL);
 			}
 		}
 		w.text.n--;
@@ -209,5 +302,5 @@ int main(void)
 		cmocka_unit_test(test_what_is_known),
 		cmocka_unit_test(test_threads),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, load, unload);
 }

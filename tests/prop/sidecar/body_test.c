@@ -95,7 +95,7 @@ static void test_bodies(void **state)
 		if (ra == 0) {
 			assert_same_turn(&without, &with);
 			known += kp_known_count(&with);
-			kp_known_keep(&with);
+			kp_known_keep(&with, NULL);
 		}
 	}
 	print_message("# %zu read, %zu refused, %zu messages known\n", read, refused, known);
