@@ -32,6 +32,8 @@ struct kp_image_info {
 	enum kp_image_format format;
 	uint32_t width, height; /* upright: sides are exchanged where the orientation says so */
 	uint8_t orientation;    /* EXIF's, 1 to 8 */
+	/* What decoding holds at most beside file and picture (3 bytes a pixel), but for what does not grow with the picture's area. */
+	uint64_t decoder_bytes;
 };
 
 /* The format by the first bytes; NONE: another one. */

@@ -97,6 +97,19 @@ static uint8_t orientation(const struct jpeg *j)
 	return 1;
 }
 
+/* Of a file with several scans all coefficients are kept, 6 bytes a pixel where no colour is subsampled. */
+static uint64_t coefficients_bytes(struct jpeg *j)
+{
+	uint64_t blocks = 0;
+	for (int i = 0; i < j->d.num_components && jpeg_has_multiple_scans(&j->d); i++) {
+		const jpeg_component_info *c = &j->d.comp_info[i];
+		uint64_t h = (uint64_t)c->h_samp_factor, v = (uint64_t)c->v_samp_factor;
+		blocks += (c->width_in_blocks + h - 1) / h * h *
+			  ((c->height_in_blocks + v - 1) / v * v);
+	}
+	return blocks * sizeof(JBLOCK);
+}
+
 static int probe(struct jpeg *j, kp_str bytes, struct kp_image_info *ret, struct kp_err *err)
 {
 	if (setjmp(j->failed)) {
@@ -106,6 +119,7 @@ static int probe(struct jpeg *j, kp_str bytes, struct kp_image_info *ret, struct
 	ret->width = j->d.image_width;
 	ret->height = j->d.image_height;
 	ret->orientation = orientation(j);
+	ret->decoder_bytes = coefficients_bytes(j);
 	return 0;
 }
 

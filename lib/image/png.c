@@ -97,6 +97,9 @@ static int probe(struct png *g, struct kp_image_info *ret, struct kp_err *err)
 	ret->width = png_get_image_width(g->p, g->info);
 	ret->height = png_get_image_height(g->p, g->info);
 	ret->orientation = orientation(g);
+	ret->decoder_bytes =
+		(uint64_t)ret->width *
+		ret->height; /* what may be transparent has 4 bytes a pixel until it is laid over the background */
 	return 0;
 }
 

@@ -45,6 +45,17 @@ static uint8_t orientation(const struct webp *w)
 	return found;
 }
 
+/* A lossless frame is made in 4 bytes a pixel beside the canvas, the transparency of a lossy one in one, or two. */
+static uint64_t decoder_bytes(const struct webp *w)
+{
+	WebPBitstreamFeatures f = { 0 };
+	uint64_t pixels = (uint64_t)w->frame.width * (uint64_t)w->frame.height;
+	bool is_known = WebPGetFeatures(w->frame.fragment.bytes, w->frame.fragment.size, &f) ==
+			VP8_STATUS_OK;
+	uint64_t canvas = w->alpha ? (uint64_t)w->width * w->height : 0;
+	return canvas + pixels * (is_known && f.format == 1 ? (f.has_alpha ? 2 : 0) : 4);
+}
+
 int kp_webp_probe(kp_str bytes, struct kp_image_info *ret, struct kp_err *err)
 {
 	struct webp w;
@@ -54,6 +65,7 @@ int kp_webp_probe(kp_str bytes, struct kp_image_info *ret, struct kp_err *err)
 	ret->width = w.width;
 	ret->height = w.height;
 	ret->orientation = orientation(&w);
+	ret->decoder_bytes = decoder_bytes(&w);
 	close_webp(&w);
 	return 0;
 }

@@ -380,10 +380,12 @@ static int take_memory(struct kp_flow *f, struct kp_err *err)
 	return kp_flow_media_hold(m, bytes, err) ? -1 : kp_flow_media_alloc(f, bytes, err);
 }
 
-/* Besides files and floats: a decoded picture, and the same again turned or resized. */
-static size_t work_bytes(const struct kp_image_plan *plan, uint64_t pixels)
+/* Besides files and floats: a decoded picture, and what its decoder has, later the same again turned or resized. */
+static size_t work_bytes(const struct kp_image_plan *plan, const struct kp_image_info *info)
 {
-	return (size_t)(2 * pixels + (uint64_t)plan->width * plan->height) * 3;
+	uint64_t pixels = (uint64_t)info->width * info->height;
+	uint64_t later = (pixels + (uint64_t)plan->width * plan->height) * 3;
+	return (size_t)(pixels * 3 + KP_MAX(later, info->decoder_bytes));
 }
 
 /* Its numbers begin at `at` of all. */
@@ -396,7 +398,7 @@ static int make_image(struct kp_flow *f, size_t k, size_t at, struct kp_err *err
 	if (kp_image_probe(i->bytes, &limits, &info, err)) {
 		return -1;
 	}
-	size_t n = work_bytes(&i->plan, (uint64_t)info.width * info.height);
+	size_t n = work_bytes(&i->plan, &info);
 	if (kp_flow_media_hold(m, n, err)) {
 		return -1;
 	}

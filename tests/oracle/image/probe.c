@@ -51,8 +51,9 @@ static int head(kp_str file, struct answer *a, struct kp_err *err)
 	if (kp_image_probe(file, &limits, &i, err)) {
 		return -1;
 	}
-	say(a, "{\"format\":\"%s\",\"width\":%u,\"height\":%u,\"orientation\":%u,\"bytes\":0}",
-		kp_image_format_name(i.format), i.width, i.height, i.orientation);
+	say(a, "{\"format\":\"%s\",\"width\":%u,\"height\":%u,\"orientation\":%u,\"decoder\":%llu,\"bytes\":0}",
+		kp_image_format_name(i.format), i.width, i.height, i.orientation,
+		(unsigned long long)i.decoder_bytes);
 	return 0;
 }
 

@@ -6,8 +6,10 @@ what the models' own code was run with (docs/images.md).
 
 import io
 import json
+import os
 import pathlib
 import random
+import re
 import struct
 import sys
 import zlib
@@ -70,6 +72,44 @@ def test_scans_without_end_are_refused(ours):
     assert ours.pixels("d", repeated(100 - scans)).shape == (64, 64, 3)
     answer, _ = ours.ask("d", repeated(101 - scans))
     assert answer["error"] == "decode the JPEG image: more than 100 scans"
+
+
+def high_water(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return {k: int(re.search(rf"{k}:\s+(\d+)", status)[1]) << 10 for k in ("VmHWM", "VmRSS")}
+
+
+@pytest.mark.skipif("asan" in os.environ.get("KP_BUILD", ""), reason="a sanitizer's memory says nothing")
+@pytest.mark.parametrize("name", ["baseline", "progressive", "progressive, subsampled", "progressive, grey", "progressive, CMYK", "PNG", "PNG with alpha",
+                                  "WebP", "WebP with alpha", "lossless WebP", "lossless WebP with alpha"])  # fmt: skip
+def test_what_a_decoder_holds_is_what_the_head_says(name):
+    """Beside file and picture: the peak of a process's memory while it decodes. --media-memory counts by it."""
+    width, height = 1600, 1200
+    rgb = picture(random.Random(SEED), 100, 75).resize((width, height))
+    alpha = rgb.convert("L")
+    rgba = rgb.convert("RGBA")
+    rgba.putalpha(alpha)
+    data = {
+        "baseline": lambda: file_of(rgb, "JPEG"),
+        "progressive": lambda: file_of(rgb, "JPEG", progressive=True, subsampling=0),
+        "progressive, subsampled": lambda: file_of(rgb, "JPEG", progressive=True, subsampling=2),
+        "progressive, grey": lambda: file_of(alpha, "JPEG", progressive=True),
+        "progressive, CMYK": lambda: file_of(rgb.convert("CMYK"), "JPEG", progressive=True),
+        "PNG": lambda: file_of(rgb, "PNG"),
+        "PNG with alpha": lambda: file_of(rgba, "PNG"),
+        "WebP": lambda: file_of(rgb, "WEBP", method=0),
+        "WebP with alpha": lambda: file_of(rgba, "WEBP", method=0),
+        "lossless WebP": lambda: file_of(rgb, "WEBP", lossless=True, method=0),
+        "lossless WebP with alpha": lambda: file_of(rgba, "WEBP", lossless=True, method=0),
+    }[name]()
+    probe = Probe()
+    said = probe.ask("h", data)[0]["decoder"]
+    pathlib.Path(f"/proc/{probe.process.pid}/clear_refs").write_text("5")  # the peak begins anew
+    before = high_water(probe.process.pid)["VmRSS"]
+    assert probe.pixels("d", data).shape == (height, width, 3)
+    held = high_water(probe.process.pid)["VmHWM"] - before - 3 * width * height
+    unused = width * height if name == "PNG" else 0  # its head is not asked whether anything is transparent
+    assert said * 0.7 - (1 << 20) <= held + unused and held <= said + (2 << 20), (name, said, held)
 
 
 @pytest.mark.slow
