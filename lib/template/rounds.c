@@ -40,6 +40,7 @@ struct kp_tpl_replay {
 	struct kp_tv item;
 	struct kp_tpl_step steps[KP_TPL_MAX_STEPS];
 	struct kp_tv answers[KP_TPL_MAX_STEPS];
+	const void *asked[KP_TPL_MAX_STEPS]; /* kp_tpl_step.what of each answer */
 	struct undo undo[KP_TPL_MAX_STEPS];
 	uint32_t n_answers, n_undo;
 	struct kp_err err; /* of questions */
@@ -269,10 +270,16 @@ void kp_tpl_note_rest(struct kp_interp *I, const struct kp_tpl_source *s, const 
 	add_answer(I, &step, v ? v : &none);
 }
 
+/* A variable of the render that is none now, of those which are compared at once. */
+static bool is_absent(const struct kp_tpl_replay *rp, const struct kp_load *l)
+{
+	return !l->has_from && l->context < 64 && rp->absent >> l->context & 1;
+}
+
 void kp_tpl_note_load(struct kp_interp *I, const struct kp_load *l, const struct kp_tv *v)
 {
 	struct kp_tpl_step s = { .kind = KP_STEP_LOAD, .depth = l->depth, .what = l };
-	if (!l->has_from && l->context < 64 && v->type == KP_TV_MISSING) {
+	if (is_absent(I->replay, l)) {
 		I->note->absent |= UINT64_C(1)
 				   << l->context; /* the usual case: all are compared at once */
 	} else if (answer_step(I, v, &s)) {
@@ -358,7 +365,7 @@ static bool take_step(struct kp_interp *I, const struct kp_tpl_step *s)
 		rp->undo[rp->n_undo++] = (struct undo){ e, e->value };
 		e->value = s->kind == KP_STEP_STORE ? s->v : rp->item;
 	}
-	rp->n_answers++;
+	rp->asked[rp->n_answers++] = s->what;
 	return true;
 }
 
@@ -368,8 +375,14 @@ static int fits(struct kp_interp *I, const struct kp_tpl_kept *k)
 	struct kp_tpl_replay *rp = I->replay;
 	for (uint32_t i = 0; i < k->n_steps; i++) {
 		const struct kp_tpl_step *s = &k->steps[i];
+		if (s->kind == KP_STEP_LOAD && is_absent(rp, s->what)) {
+			return 0; /* as it is none, it is no step of those that fit */
+		}
 		if (i == rp->n_answers && !take_step(I, s)) {
 			return -1;
+		}
+		if (rp->asked[i] != s->what) {
+			return 0;
 		}
 		if (s->kind < KP_STEP_STORE && !same(I, s, &rp->answers[i])) {
 			return 0;

@@ -91,6 +91,10 @@ static void statement(struct kp_rng *rng, struct kp_buf *b, int depth)
 	static const char *const slices[] = { "messages[loop.index0:]", "messages[x:]",
 		"ms[loop.index0 + 1:]", "ms[ns.n:]", "messages[m.n:]", "messages[-2:]", "ns.l[x:]",
 		"ms[-x:]", "messages[:x]", "messages[mac2(1, 0)|length:]" };
+	static const char *const simple[] = { "{% set x = loop.index0 %}",
+		"{% if m.n %}{% set k = 1 %}{% endif %}{{ k }}",
+		"{% if loop.last %}{% set b = m.role %}{% endif %}{{ b }}",
+		"{{ l }}{% set l = k %}{{ l }}", "{% if ns.n %}{% set tools = 1 %}{% endif %}" };
 	switch (kp_rng_below(rng, depth > 2 ? 6 : 18)) {
 	case 0:
 	case 1:
@@ -98,8 +102,8 @@ static void statement(struct kp_rng *rng, struct kp_buf *b, int depth)
 		tag(rng, b, "{{ ", " }}");
 		break;
 	case 3:
-		if (kp_rng_below(rng, 4) == 0) {
-			kp_buf_addz(b, "{% set x = loop.index0 %}");
+		if (kp_rng_below(rng, 3) == 0) {
+			kp_buf_addz(b, PICK(rng, simple));
 			break;
 		}
 		tag(rng, b, stores[kp_rng_below(rng, kp_rng_below(rng, 3) ? 5 : KP_LEN(stores))],

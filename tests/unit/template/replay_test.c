@@ -164,6 +164,7 @@ static void test_answers(void **state)
 /* The variables k and b, and the number of messages, change; what comes out is what a render without memory makes of them. */
 static void test_changes(void **state)
 {
+	enum { EACH = 500 };
 	(void)state;
 	static const char *const sources[] = {
 		LOOP("{% if m.role == 'x' %}{% set k = 1 %}{% endif %}{{ k }}{{ m.role }}"),
@@ -200,13 +201,13 @@ static void test_changes(void **state)
 	uint64_t seed = test_seed();
 	struct kp_rng rng;
 	kp_rng_seed(&rng, seed);
-	for (size_t i = 0; i < KP_LEN(sources) * 200; i++) {
+	for (size_t i = 0; i < KP_LEN(sources) * EACH; i++) {
 		static struct fixture f;
 		static struct kp_template_var v[3];
 		struct kp_jv kb[2];
 		struct kp_text with, without;
-		if (i % 200 == 0) {
-			open_fixture(&f, sources[i / 200]);
+		if (i % EACH == 0) {
+			open_fixture(&f, sources[i / EACH]);
 		}
 		uint32_t n = 0;
 		v[n++] = f.vars[0];
@@ -232,10 +233,10 @@ static void test_changes(void **state)
 		if (r == 0 && (!kp_str_eq(with.s, without.s) || with.n_runs != without.n_runs ||
 				      memcmp(with.runs, without.runs,
 					      with.n_runs * sizeof(*with.runs)) != 0)) {
-			fail_msg("%s:\n%.*s\n%.*s", sources[i / 200], (int)with.s.n, with.s.p,
+			fail_msg("%s:\n%.*s\n%.*s", sources[i / EACH], (int)with.s.n, with.s.p,
 				(int)without.s.n, without.s.p);
 		}
-		if (i % 200 == 199) {
+		if (i % EACH == EACH - 1) {
 			close_fixture(&f);
 		}
 	}
