@@ -16,26 +16,10 @@ static inline unsigned kp_class_at(const uint8_t *p, const uint8_t *end, size_t 
 	return kp_uc_class(kp_uc_get(p, ret_n));
 }
 
-/* Behind ASCII letters at p, eight at a time. fold: 0x20, or 0: small ones alone. */
-static inline const uint8_t *kp_run_letters(const uint8_t *p, const uint8_t *end, uint8_t fold)
-{
-	const uint64_t ones = UINT64_C(0x0101010101010101);
-	while (end - p >= 8) {
-		uint64_t x = kp_load64(p), y = x | fold * ones;
-		uint64_t beyond = x | (y + (0x80 - 'z' - 1) * ones), from = y + (0x80 - 'a') * ones;
-		if ((beyond | ~from) & 0x80 * ones) {
-			break;
-		}
-		p += 8;
-	}
-	return p;
-}
-
 /* End of the run of characters that have one of the bits in `any`. */
 static inline const uint8_t *kp_run(const uint8_t *p, const uint8_t *end, unsigned any)
 {
 	size_t n;
-	p = any & KP_UC_L ? kp_run_letters(p, end, 0x20) : p;
 	while (p < end && (kp_uc_class(kp_uc_get(p, &n)) & any)) {
 		p += n;
 	}

@@ -29,7 +29,6 @@ static unsigned class_at(const uint8_t *p, const uint8_t *end, size_t *ret_n)
 static const uint8_t *run_of(const uint8_t *p, const uint8_t *end, unsigned any)
 {
 	size_t n;
-	p = any & KP_UC_L ? kp_run_letters(p, end, 0x20) : p;
 	while (class_at(p, end, &n) & any) {
 		p += n;
 	}

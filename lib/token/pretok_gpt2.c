@@ -20,7 +20,6 @@ static inline const uint8_t *run_of(
 	const uint8_t *p, const uint8_t *end, unsigned any, bool invert, enum variant v)
 {
 	size_t n;
-	p = any == KP_UC_L ? kp_run_letters(p, end, 0x20) : p;
 	while (p < end && !(class_at(p, end, &n, v) & any) == invert) {
 		p += n;
 	}

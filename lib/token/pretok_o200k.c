@@ -30,7 +30,6 @@ static const uint8_t *word(const uint8_t *p, const uint8_t *end, const uint8_t *
 	if (q == end || !is_lower(c)) {
 		return last;
 	}
-	q = kp_run_letters(q, end, 0);
 	while (q < end && is_lower(kp_uc_class(kp_uc_get(q, &n)))) {
 		q += n;
 	}

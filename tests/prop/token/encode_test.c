@@ -59,6 +59,13 @@ static void ids_are_the_obvious_ones(void **state)
 		for (int k = 0; k < 50; k++) {
 			kp_buf_reset(&text);
 			made_text(&r, kp_rng_below(&r, k % 8 ? 120 : 900), &text);
+			for (size_t i = k % 5 ? 0 : kp_rng_below(&r, 300); i;
+				i--) { /* a long word, and what ends it */
+				kp_buf_addc(&text, "abcz"[kp_rng_below(&r, 4)]);
+				if (i == 1) {
+					made_text(&r, text.n + kp_rng_below(&r, 40), &text);
+				}
+			}
 			kp_str s = kp_buf_str(&text);
 			kp_ids_reset(&want);
 			made_encode(&made, t, s, &want);
