@@ -231,8 +231,8 @@ static void test_programs(void **state)
 {
 	(void)state;
 	enum { EACH = 40 };
-	uint64_t seed = test_seed(), texts = 0, replayed = 0, messages = 0, compiled = 0,
-		 n = steps(8000) / EACH;
+	uint64_t seed = test_seed(), texts = 0, replayed = 0, messages = 0, left_out = 0,
+		 compiled = 0, n = steps(8000) / EACH;
 	KP_AUTO(arena) struct kp_arena *in = kp_arena_create(1 << 20);
 	KP_AUTO(buf) struct kp_buf b;
 	struct kp_err err = KP_ERR_INIT;
@@ -259,14 +259,18 @@ static void test_programs(void **state)
 			}
 		}
 		texts += w.texts;
+		left_out += w.left_out;
 		messages += w.messages;
 		replayed += w.replayed;
 		walk_fini(&w);
 	}
-	print_message("# %llu templates, %llu texts, %llu of %llu messages replayed\n",
+	print_message(
+		"# %llu templates, %llu texts, %llu of %llu messages replayed, %llu left out\n",
 		(unsigned long long)compiled, (unsigned long long)texts,
-		(unsigned long long)replayed, (unsigned long long)messages);
-	assert_true(compiled > n / 2 && texts > n * EACH / 8 && replayed > messages / 10);
+		(unsigned long long)replayed, (unsigned long long)messages,
+		(unsigned long long)left_out);
+	assert_true(compiled > n / 2 && texts > n * EACH / 8 && replayed > messages / 10 &&
+		    left_out > replayed / 50);
 }
 
 static void test_native(void **state)

@@ -15,15 +15,20 @@ enum { WALK_POOL = 256, WALK_LONGEST = 24, WALK_VARS = 32 };
 struct walk {
 	const struct kp_template *t;
 	struct kp_rng rng;
-	kp_str pool
-		[WALK_POOL]; /* JSON of a message; mostly the one that follows it in a conversation is the next */
+	/* JSON of messages; mostly the one that follows in a conversation is the next. */
+	kp_str pool[WALK_POOL];
 	uint32_t n_pool;
 	struct kp_tpl_memory *memory[WALK_POOL];
 	const struct kp_jv *variants; /* an array of objects: all other variables */
 	uint32_t at[WALK_LONGEST], n, variant;
-	uint64_t renders, texts, messages,
-		replayed; /* counted; messages: with text of their own, in texts */
+	/* Counted; messages: with text of their own, in texts. */
+	uint64_t renders, texts, messages, replayed, left_out;
 	size_t most_bytes;
+	/* The last text that was rendered with memory, as its caller has it. */
+	struct kp_buf before;
+	struct kp_tpl_rendered before_at[WALK_LONGEST];
+	struct kp_tpl_memory *before_memory[WALK_LONGEST];
+	uint32_t n_before;
 };
 struct walk_result {
 	int rc;
@@ -37,6 +42,7 @@ KP_UNUSED static void walk_fini(struct walk *w)
 		kp_tpl_memory_destroy(w->memory[i]);
 		w->memory[i] = NULL;
 	}
+	kp_buf_fini(&w->before);
 }
 
 static uint32_t walk_below(struct walk *w, uint32_t n)
@@ -73,7 +79,41 @@ static void walk_edit(struct walk *w)
 		uint32_t k = walk_below(w, w->n_pool);
 		kp_tpl_memory_destroy(w->memory[k]);
 		w->memory[k] = NULL;
+		w->n_before = 0;
 	}
+}
+
+/* What was left out of the text is where it was before; all of it is what comes before the next one. */
+static void walk_complete(struct walk *w, const struct kp_template_opts *opts, struct kp_arena *a,
+	struct kp_text *text)
+{
+	char *p = kp_arena_xalloc(a, text->s.n + 1);
+	memcpy(p, text->s.p, text->s.n);
+	for (uint32_t i = 0; i < opts->n_remembered; i++) {
+		const struct kp_tpl_rendered *r = &opts->rendered[i];
+		if (r->left_out) {
+			memcpy(p + r->start, w->before.p + r->start, r->end - r->start);
+			w->left_out++;
+		}
+		w->before_at[i] = *r;
+		w->before_memory[i] = opts->remembered[i];
+	}
+	w->n_before = opts->n_remembered;
+	text->s.p = p;
+	kp_buf_fini(&w->before);
+	kp_buf_init(&w->before, 1 << 24);
+	kp_buf_add(&w->before, text->s);
+}
+
+/* Of how many messages in front the memory is that of the last text. */
+static uint32_t walk_expected(const struct walk *w, struct kp_tpl_memory *const *remembered)
+{
+	uint32_t n = 0;
+	while (n < KP_MIN(w->n, w->n_before) && remembered[n] &&
+		remembered[n] == w->before_memory[n]) {
+		n++;
+	}
+	return n;
 }
 
 static void walk_render(struct walk *w, bool remember, struct kp_arena *a, struct walk_result *ret)
@@ -114,8 +154,13 @@ static void walk_render(struct walk *w, bool remember, struct kp_arena *a, struc
 		opts.remembered = remembered;
 		opts.n_remembered = w->n;
 		opts.rendered = rendered;
+		opts.expected = w->before_at;
+		opts.n_expected = walk_below(w, 8) ? walk_expected(w, remembered) : 0;
 	}
 	ret->rc = kp_template_render(w->t, &opts, a, &ret->text, &ret->err);
+	if (remember && ret->rc == 0) {
+		walk_complete(w, &opts, a, &ret->text);
+	}
 	w->texts += remember && ret->rc == 0;
 	for (uint32_t i = 0; remember && ret->rc == 0 && i < w->n; i++) {
 		w->messages += rendered[i].end > rendered[i].start;

@@ -230,9 +230,10 @@ static void test_changes(void **state)
 		int r = kp_template_render(f.t, &f.opts, f.a, &with, &x);
 		assert_int_equal(r, kp_template_render(f.t, &plain, f.a, &without, &y));
 		assert_string_equal(x.msg, y.msg);
-		if (r == 0 && (!kp_str_eq(with.s, without.s) || with.n_runs != without.n_runs ||
-				      memcmp(with.runs, without.runs,
-					      with.n_runs * sizeof(*with.runs)) != 0)) {
+		if (r == 0 &&
+			(!kp_str_eq(with.s, without.s) || with.n_runs != without.n_runs ||
+				(with.n_runs && memcmp(with.runs, without.runs,
+							with.n_runs * sizeof(*with.runs)) != 0))) {
 			fail_msg("%s:\n%.*s\n%.*s", sources[i / EACH], (int)with.s.n, with.s.p,
 				(int)without.s.n, without.s.p);
 		}
