@@ -8,12 +8,14 @@
    copied nor compared makes a round that is not kept: lists and dicts that are large (kept.c), `messages` and slices of it, namespaces and `loop` as a whole, iterators; so do the clock, a namespace's new attribute, an error, and a question
    that reads from an iterator made before it. An error while asking again says nothing but that the body has to run, and to fail by itself.
 
+   Of a list outside that the body reads at a number or key of its own, or goes over from some element on until it leaves, only the elements that it got are asked (GETITEM and SLICE with
+   KP_NF_PART). Variables of the render that are none, as most that a body stores in an `if` were, are compared as one set of bits instead of one by one.
+
    Budgets: a replayed round takes the steps from the budget that the body took, and where steps or room for text would not do, the body runs and fails where it always does. */
 #include "template/rounds.h"
 
-enum {
-	MAX_BAD = 4
-}; /* rounds in a row that cannot be kept: then a loop is not noted any more in this render */
+/* Rounds in a row that cannot be kept: then a loop is not noted any more in this render. */
+enum { MAX_BAD = 4 };
 
 struct kp_tpl_note {
 	struct kp_tpl_step *steps;
