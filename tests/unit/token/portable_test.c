@@ -24,6 +24,17 @@ static void same_classes(const uint8_t *block)
 	}
 }
 
+/* Some of the bytes of a block, and one that is perhaps none. */
+static void same_places(struct kp_rng *r, const uint8_t *block)
+{
+	uint8_t any[8][16];
+	size_t n = kp_rng_below(r, 9);
+	for (size_t k = 0; k < n; k++) {
+		memset(any[k], block[kp_rng_below(r, 64)] ^ (k == 7), sizeof(any[k]));
+	}
+	assert_int_equal(kp_ascii_any(block, any, n), kp_ascii_any_portable(block, any, n));
+}
+
 static void every_byte_at_every_place(void **state)
 {
 	(void)state;
@@ -40,6 +51,7 @@ static void every_byte_at_every_place(void **state)
 			block[i] = (uint8_t)kp_rng_below(&r, below);
 		}
 		same_classes(block);
+		same_places(&r, block);
 	}
 }
 
