@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "core/ids.h"
 #include "token/effort.h"
+#include "token/hash.h"
 #include "token/model.h"
 #include "token/norm.h"
 #include "token/split.h"
@@ -53,6 +54,14 @@ unsigned kp_scratch_slot(struct kp_token_scratch *s, uint32_t serial);
 /* Gives memory beyond the budget back. */
 void kp_scratch_trim(struct kp_token_scratch *s);
 
+/* A long piece's hash, 0 when it is too long for the log; where it may be is sent for. */
+static inline uint64_t kp_cache_long(
+	const struct kp_token_scratch *s, unsigned slot, const uint8_t *p, size_t n)
+{
+	uint64_t hash = n <= KP_CACHE_LONG ? kp_hash_bytes(p, n) + slot : 0;
+	__builtin_prefetch(&s->index[hash & s->index_mask]);
+	return hash;
+}
 /* A long piece's ids, NULL when it is not there. Valid until the next kp_cache_put_long. */
 const kp_id *kp_cache_get_long(const struct kp_token_scratch *s, unsigned slot, const uint8_t *p,
 	size_t n, uint64_t hash, size_t *ret_n);

@@ -211,12 +211,6 @@ static void far(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_k
 	e->n += count;
 }
 
-/* Of a long piece, for the log; 0: it is too long for that. */
-static uint64_t long_hash(const struct kp_span *e, const uint8_t *p, size_t n)
-{
-	return n <= KP_CACHE_LONG ? kp_hash_bytes(p, n) + (e->tag >> 60) : 0;
-}
-
 /* The ids of a piece that no cache keeps, put into the caller's array at once. */
 static void encode_straight(struct kp_span *e, const uint8_t *p, size_t n)
 {
@@ -229,10 +223,9 @@ static void encode_straight(struct kp_span *e, const uint8_t *p, size_t n)
 	}
 }
 
-static void long_piece(struct kp_span *e, const uint8_t *p, size_t n)
+static void long_piece(struct kp_span *e, const uint8_t *p, size_t n, uint64_t hash)
 {
 	unsigned slot = (unsigned)(e->tag >> 60);
-	uint64_t hash = long_hash(e, p, n);
 	size_t count;
 	const kp_id *found = hash ? kp_cache_get_long(e->s, slot, p, n, hash, &count) : NULL;
 	if (found) {
@@ -388,8 +381,8 @@ static size_t resolve_long(struct kp_span *e, size_t n, struct jobs *few, struct
 	for (size_t i = 0; i < n && k < KP_LONGS; i++) {
 		const struct kp_queued *q = &e->queue[e->long_at[i]];
 		if (q->n > KP_BPE_MANY ||
-			kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n,
-				long_hash(e, q->p, q->n), &count) ||
+			kp_cache_get_long(
+				e->s, (unsigned)(e->tag >> 60), q->p, q->n, q->key.lo, &count) ||
 			whole(t, q->p, q->n) != KP_BPE_NO_ID ||
 			kp_rows_long(t, kp_str_n((const char *)q->p, q->n), &row_at, &count)) {
 			continue;
@@ -423,11 +416,11 @@ static void take_apart(struct kp_span *e, const struct kp_queued *q, size_t *nex
 		far(e, q->p, q->n, q->key);
 	} else if (x < end_long && x->q == q) {
 		kp_span_add(e, x->ids, x->count);
-		kp_cache_put_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n,
-			long_hash(e, q->p, q->n), x->ids, x->count);
+		kp_cache_put_long(
+			e->s, (unsigned)(e->tag >> 60), q->p, q->n, q->key.lo, x->ids, x->count);
 		++*next_long;
 	} else if (q->n > KP_CACHE_KEY) {
-		long_piece(e, q->p, q->n);
+		long_piece(e, q->p, q->n, q->key.lo);
 	} else {
 		const struct kp_missed *m = &e->missed[(*next)++];
 		memcpy(e->out + e->n, m->ids, sizeof(m->ids));
@@ -471,7 +464,7 @@ static bool take_far(struct kp_span *e, const struct kp_queued *q)
 	if (is_short && !is_key(q->bucket, &q->key) && !is_key(q->bucket + 1, &q->key)) {
 		return false;
 	}
-	uint64_t hash = is_short ? kp_hash_fold(q->key.lo, q->key.hi) : long_hash(e, q->p, q->n);
+	uint64_t hash = is_short ? kp_hash_fold(q->key.lo, q->key.hi) : q->key.lo;
 	size_t n;
 	const kp_id *ids =
 		hash ? kp_cache_get_long(e->s, (unsigned)(e->tag >> 60), q->p, q->n, hash, &n)
@@ -568,7 +561,7 @@ void kp_span_drain(struct kp_span *e)
 			kp_span_flush(e);
 		}
 		if (KP_UNLIKELY(q->n > KP_CACHE_KEY)) {
-			long_piece(e, q->p, q->n);
+			long_piece(e, q->p, q->n, q->key.lo);
 		} else {
 			take(e, q->bucket, q->key, q->p, q->n);
 		}
@@ -581,7 +574,7 @@ void kp_span_one(struct kp_span *e, const uint8_t *p, size_t n)
 		kp_span_flush(e);
 	}
 	if (n > KP_CACHE_KEY) {
-		long_piece(e, p, n);
+		long_piece(e, p, n, kp_cache_long(e->s, (unsigned)(e->tag >> 60), p, n));
 		return;
 	}
 	uint8_t padded[16] = { 0 };

@@ -14,15 +14,15 @@ enum {
 	KP_OUT = 2048,          /* ids collected before they go to the caller's array */
 	KP_OUT_ROOM = 32,
 	KP_QUEUE = 256, /* pieces that are worked off side by side, at least */
-	KP_QUEUE_STEP =
-		64, /* as long as the cache knows them all, they are taken in fewer: these stay in the processor's first-level cache */
+	/* As long as the cache knows them all, fewer: these stay in the first-level cache. */
+	KP_QUEUE_STEP = 64,
 	KP_QUEUE_ROOM = KP_QUEUE + KP_BLOCK + 1,
 	KP_LONGS = 32,
 };
 
 /* A piece whose place in the cache is on its way from memory; or, n == 0, an added token between pieces, whose id is key.lo. */
 struct kp_queued {
-	struct kp_cache_key key;
+	struct kp_cache_key key; /* of a longer piece, lo: kp_cache_long */
 	struct kp_cache_entry *bucket;
 	const uint8_t *p;
 	size_t n;
@@ -67,11 +67,10 @@ struct kp_span {
 void kp_span_flush(struct kp_span *e); /* sets failed and err when the caller's array is full */
 void kp_span_add(struct kp_span *e, const kp_id *ids, size_t n);
 void kp_span_token(struct kp_span *e, kp_id id); /* one id, behind the queued pieces' */
-void kp_span_step(struct kp_span
-		*e); /* those of queued pieces, when there are `full`: room for the next block's */
-void kp_span_drain(struct kp_span *e); /* those of all queued pieces */
-void kp_span_one(
-	struct kp_span *e, const uint8_t *p, size_t n); /* those of one piece, past the queue */
+/* Those of queued pieces: when there are `full`, so that the next block's have room; all; of one piece, past the queue. */
+void kp_span_step(struct kp_span *e);
+void kp_span_drain(struct kp_span *e);
+void kp_span_one(struct kp_span *e, const uint8_t *p, size_t n);
 /* Those of text whose ids depend on more than its bytes, by the model and nothing else. */
 void kp_span_uncached(struct kp_span *e, kp_str s);
 
@@ -82,7 +81,6 @@ static inline struct kp_cache_key kp_span_key(uint64_t tag, const uint8_t *p, si
 	return (struct kp_cache_key){ kp_load64(p) & mask[0],
 		(kp_load64(p + 8) & mask[1]) | tag | (uint64_t)n << 56 };
 }
-
 static inline struct kp_cache_entry *kp_span_bucket(const struct kp_span *e, struct kp_cache_key k)
 {
 	return e->table + (kp_hash_fold(k.lo, k.hi) & e->bucket_mask) * 2;
@@ -93,16 +91,20 @@ struct kp_pusher {
 	struct kp_queued *q;
 	struct kp_cache_entry *table;
 	uint64_t bucket_mask, tag;
+	const struct kp_token_scratch *s;
 };
 static inline struct kp_pusher kp_span_pusher(struct kp_span *e)
 {
-	return (struct kp_pusher){ &e->queue[e->queued], e->table, e->bucket_mask, e->tag };
+	return (struct kp_pusher){ &e->queue[e->queued], e->table, e->bucket_mask, e->tag, e->s };
 }
 static inline void kp_push(struct kp_pusher *u, const uint8_t *p, size_t n)
 {
 	struct kp_cache_key k = kp_span_key(u->tag, p, KP_MIN(n, (size_t)KP_CACHE_KEY));
 	struct kp_cache_entry *bucket = u->table + (kp_hash_fold(k.lo, k.hi) & u->bucket_mask) * 2;
 	__builtin_prefetch(bucket);
+	if (KP_UNLIKELY(n > KP_CACHE_KEY)) {
+		k.lo = kp_cache_long(u->s, (unsigned)(u->tag >> 60), p, n);
+	}
 	*u->q++ = (struct kp_queued){ .key = k, .bucket = bucket, .p = p, .n = n };
 }
 
