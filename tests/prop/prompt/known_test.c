@@ -12,9 +12,9 @@
 
 enum { TALKS = 6, MEMORY = 16 << 20, THREADS = 4 };
 #ifdef __SANITIZE_THREAD__
-enum { STEPS = 1500, SHARED_STEPS = 400 };
+enum { STEPS = 800, SHARED_STEPS = 100 };
 #else
-enum { STEPS = 20000, SHARED_STEPS = 3000 };
+enum { STEPS = 6000, SHARED_STEPS = 400 };
 #endif
 
 struct world {
