@@ -1,6 +1,6 @@
 /* DESIGN: the text of the messages, without the array's brackets, is kept as texts of prompts are (cache_node.h): a node for what each turn added, with a cut behind each message, and in place of ids the
    number of messages. What a node knows besides are their values, copied into one block that refers to the node's text where a string stands there as it is. A request
-   holds the node that it found, and so those above it, until its arena ends. */
+   holds the node that it found, and so those above it, until its prompt is made. */
 #include "prompt/known.h"
 
 #include "base/mem.h"
@@ -20,8 +20,9 @@ static void let_go(void *p)
 	for (uint32_t i = 0; i < k->n_own; i++) {
 		kp_tpl_memory_destroy(k->own[i]);
 	}
-	kp_prompt_node_unref(k->ask.held);
-	kp_prompt_node_unref(k->prompt);
+	k->n_own = 0;
+	kp_prompt_node_unref(kp_steal(k->ask.held));
+	kp_prompt_node_unref(kp_steal(k->prompt));
 }
 
 /* What stands between the brackets, without white space at its end. */
@@ -95,6 +96,14 @@ int kp_known_read(kp_str array, struct kp_turn *turn)
 	k->n_keep = KP_MAX(rest.n_apart, k->n_known);
 	turn->chat.known = k;
 	return 0;
+}
+
+void kp_known_let_go(struct kp_turn *turn)
+{
+	if (turn->chat.known) {
+		let_go(kp_steal(turn->chat.known));
+		turn->chat.messages = (struct kp_jv){ .type = KP_JSON_ARRAY };
+	}
 }
 
 uint32_t kp_known_count(const struct kp_turn *turn)

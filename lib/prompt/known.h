@@ -14,7 +14,8 @@
 #include "template/adapt.h"
 
 /* Reads turn->chat.messages, and its media, from the array's text (brackets included) as kp_messages_read does, with what turn->cache (not NULL) knows; model, tenant and salt are set. -1: that
-   failed, for a reason that kp_messages_read says better; the turn is to be read without this. What was found is held until the turn's arena ends. */
+   failed, for a reason that kp_messages_read says better; the turn is to be read without this. What was found is held until
+   kp_known_let_go, or else until the turn's arena ends. */
 int kp_known_read(kp_str array, struct kp_turn *turn) KP_MUST_USE;
 /* How many of the turn's messages were known. */
 uint32_t kp_known_count(const struct kp_turn *turn);
@@ -28,5 +29,7 @@ void kp_known_hint(
 	const struct kp_turn *turn, const struct kp_text *text, struct kp_prompt_hint *ret);
 /* Keeps the turn's messages, once it has become a prompt (NULL: which one is not known). The array's text must still be there. */
 void kp_known_keep(const struct kp_turn *turn, const struct kp_prompt_link *prompt);
+/* Once the prompt is made: the turn has no messages any more, and holds nothing of the cache's. A stream may last for long, and a few bytes may have found much. */
+void kp_known_let_go(struct kp_turn *turn);
 
 #endif

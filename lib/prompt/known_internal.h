@@ -22,7 +22,7 @@ struct kp_known_values {
 
 /* Of one turn, in its arena. */
 struct kp_known {
-	struct kp_prompt_ask ask;       /* counts a node until the arena ends */
+	struct kp_prompt_ask ask;       /* counts a node until it is let go */
 	struct kp_text text;            /* all messages, in the body */
 	uint32_t n_known, n_keep;       /* of the turn's: the first ones */
 	const struct kp_jv *items;      /* the turn's */

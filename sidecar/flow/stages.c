@@ -195,10 +195,12 @@ static int make_chat(struct kp_flow *f, struct kp_token_scratch *scratch, struct
 	f->render_failed =
 		kp_text_stack_render(t, &f->turn, f->turn.created_s * KP_NS_PER_S, &g->text, err);
 	f->render_ns = kp_now_ns() - begin_ns;
-	return f->render_failed || encode(f, t, scratch, &opts, g, err) ||
-			       kp_flow_media_expand(f, g, err)
-		       ? -1
-		       : 0;
+	int r = f->render_failed || encode(f, t, scratch, &opts, g, err) ||
+				kp_flow_media_expand(f, g, err)
+			? -1
+			: 0;
+	kp_known_let_go(&f->turn);
+	return r;
 }
 
 /* Text of every prompt, then its ids. On the loop or, for long bodies, on a worker: touches only

@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from programs import QWEN3_TOKENS, Gateway, Sim, engine, manifest
-from wire import CHAT, COMPLETIONS, call
+from programs import ASAN, QWEN3_TOKENS, Gateway, Sim, engine, manifest
+from wire import CHAT, COMPLETIONS, Connection, call
 
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards quietly judge my vow".split()
 
@@ -132,3 +132,24 @@ def test_tokenize_keeps_nothing_and_finds_nothing(gateway):
     for _ in range(2):
         assert call(gateway.port, "/v1/tokenize", text).status == 200
     assert counts() == before and metrics(gateway)["kelpie_prompt_cache_entries"] == kept
+
+
+def test_streams_hold_nothing_that_was_known(start, qwen3_path):
+    """A few bytes find a conversation that takes a quarter of the cache's memory; a stream that began with them may last for long."""
+    sim = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", "200")
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=qwen3_path)), "--prompt-cache-bytes", str(16 << 20))
+    first = {"role": "user", "content": words(60)}
+    large = {"role": "user", "content": "x", "numbers": [1] * 80_000}
+    ask(gateway, messages=[first, large])
+    before = gateway.rss()
+    streams = []
+    for i in range(30):
+        asked = {"model": "m", "cache_salt": f"held {i}"}
+        assert call(gateway.port, CHAT, {**asked, "max_tokens": 1, "messages": [first, large]}).status == 200
+        streams.append(Connection(gateway.port))
+        streams[-1].request(CHAT, {**asked, "max_tokens": 1000, "stream": True, "messages": [first, {"role": "user", "content": "go on"}]})
+        assert streams[-1].head()[0] == 200
+    if not ASAN:  # which keeps freed memory
+        assert gateway.rss() - before < 48 << 10
+    for stream in streams:
+        stream.close()
