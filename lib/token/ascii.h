@@ -11,6 +11,14 @@
 #include <arm_neon.h>
 #endif
 
+/* Are eight bytes small ASCII letters? */
+static inline bool kp_small_letters(uint64_t x)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t beyond = x + (0x80 - 'z' - 1) * ones, from = x + (0x80 - 'a') * ones;
+	return !((x | beyond | ~from) & 0x80 * ones);
+}
+
 enum {
 	KP_ASCII_UPPER = 1,
 	KP_ASCII_SLASH = 2,

@@ -4,6 +4,8 @@
    can join it. When its last token is more than one blank then, and no merge joins two blanks and something else behind them, nothing ever does. */
 #include "token/borders.h"
 #include "base/mem.h"
+#include "token/ascii.h"
+#include "token/hash.h"
 
 #include <string.h>
 
@@ -168,6 +170,9 @@ size_t kp_borders_letters(
 	*ret_end = p;
 	if (end - p < KP_BORDER_LETTERS || !is_letter(p[KP_BORDER_LETTERS - 1])) {
 		return 0;
+	}
+	while (end - q >= 8 && kp_small_letters(kp_load64(q))) {
+		q += 8;
 	}
 	while (q < end && is_letter(*q)) {
 		q++;

@@ -4,6 +4,7 @@
 #ifndef KP_TOKEN_SPAN_H
 #define KP_TOKEN_SPAN_H
 
+#include "token/ascii.h"
 #include "token/hash.h"
 #include "token/internal.h"
 #include "token/scratch.h"
@@ -160,14 +161,9 @@ static inline void kp_span_room(
 /* How many bytes of a word that begins with many small ASCII letters can be passed over: from any of these letters on it ends at the same place, in every pattern. */
 static inline size_t kp_span_letters(const uint8_t *p, const uint8_t *end)
 {
-	const uint64_t ones = UINT64_C(0x0101010101010101);
 	const uint8_t *q = p;
-	for (; end - q >= 8; q += 8) {
-		uint64_t x = kp_load64(q), beyond = x + (0x80 - 'z' - 1) * ones,
-			 from = x + (0x80 - 'a') * ones;
-		if ((x | beyond | ~from) & 0x80 * ones) {
-			break;
-		}
+	while (end - q >= 8 && kp_small_letters(kp_load64(q))) {
+		q += 8;
 	}
 	return q > p ? (size_t)(q - p) - 1 : 0;
 }
