@@ -95,7 +95,7 @@ void *kp_try_realloc(void *p, size_t n)
 	return must_fail(n) ? NULL : realloc(p, n ? n : 1);
 }
 
-enum { KEEP = 4 << 20, KEEP_LARGE = 1 << 20 };
+enum { KEEP = 16 << 20, KEEP_LARGE = 8 << 20, KEEP_HERE = 4 << 20, PIECE = 512 << 10 };
 
 /* glibc grows a thread's heap by mprotect, as much as is asked for, and that waits for whoever maps or unmaps anything in the process: a thread
    of low priority may do so and not be running. */
@@ -107,10 +107,10 @@ void kp_mem_keep(void)
 
 void kp_mem_keep_here(void)
 {
-	enum { PIECES = KEEP / KEEP_LARGE * 2 - 1 };
+	enum { PIECES = KEEP_HERE / PIECE };
 	void *pieces[PIECES];
 	for (size_t i = 0; i < PIECES; i++) {
-		pieces[i] = kp_xmalloc(KEEP_LARGE / 2);
+		pieces[i] = kp_xmalloc(PIECE);
 	}
 	for (size_t i = PIECES; i > 0; i--) {
 		free(pieces[i - 1]);

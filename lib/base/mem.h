@@ -16,10 +16,10 @@ void *kp_try_realloc(void *p, size_t n) KP_MUST_USE;
 /* The same for much that is written once. From 32 MiB on, which malloc maps anew each time: rounded up to huge pages, if the kernel gives such; their first
    touch costs a tenth. */
 void *kp_try_malloc_large(size_t n) KP_MUST_USE;
-/* Before the first thread, of a program with threads that must answer at once: what was freed is kept for the next, 4 MiB a thread, instead of
- * being given back and asked for again page by page; what is large goes back at once. */
+/* Before the first thread, of a program with threads that must answer at once: what was freed is kept for the next, 16 MiB a thread, instead of
+ * being given back and asked for again page by page; blocks of 8 MiB and more go back at once. */
 void kp_mem_keep(void);
-/* On a thread of its own: it has that much now. */
+/* On a thread of its own: it has 4 MiB of that now. */
 void kp_mem_keep_here(void);
 void kp_mem_free(void *p);
 /* Frees what `p` points to and leaves NULL in it. */
