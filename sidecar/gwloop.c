@@ -60,6 +60,7 @@ int kp_gwloop_create(
 	l->scratch = kp_token_scratch_create(SCRATCH_BYTES);
 	kp_rng_seed(&l->rng, (uint64_t)kp_now_ns() + index);
 	kp_list_init(&l->flows);
+	kp_list_init(&l->calls);
 	kp_explain_ring_init(&l->explain);
 	l->peer_tls = kp_peer_tls_ref(&g->peer_tls);
 	kp_buf_init(&l->scratch_buf, ANSWER_BYTES);
@@ -394,6 +395,7 @@ static void on_drain(struct kp_msg *msg)
 	}
 	if (d->cancel) {
 		kp_err_set(&err, KP_UNAVAILABLE, "the gateway is shutting down");
+		kp_api_fail_calls(l, &err);
 		kp_list_each_safe (node, &l->flows) {
 			kp_flow_fail(KP_CONTAINER(node, struct kp_flow, link), &err);
 		}

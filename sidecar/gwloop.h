@@ -40,6 +40,7 @@ struct kp_gwloop {
 	struct kp_rng rng;
 	struct kp_explain_ring explain; /* any thread may look something up in it */
 	struct kp_list flows;           /* requests in flight */
+	struct kp_list calls;           /* kp_api_call.link */
 	size_t n_flows;
 	struct kp_buf scratch_buf; /* for the answer bytes of one engine message */
 	struct kp_defer sweep;     /* frees lanes nobody needs */

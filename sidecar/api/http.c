@@ -76,6 +76,23 @@ void kp_api_readyz(struct kp_gwloop *l, struct kp_stream *s, const struct kp_htt
 	kp_stream_reply(s, ready ? 200 : 503, &header, 1, kp_buf_str(&out));
 }
 
+/* Answers a call whose body is not complete: the rest of it is not wanted. */
+static void refuse_body(struct kp_api_call *c, const struct kp_err *err)
+{
+	c->is_refused = true;
+	kp_list_del(&c->link);
+	kp_metrics_refused(c->l->gateway, c->route->api, kp_error_status(c->dialect, err->code));
+	kp_buf_fini(&c->body);
+	kp_error_reply(c->stream, c->dialect, err, c->request_id);
+}
+
+void kp_api_fail_calls(struct kp_gwloop *l, const struct kp_err *err)
+{
+	kp_list_each_safe (node, &l->calls) {
+		refuse_body(KP_CONTAINER(node, struct kp_api_call, link), err);
+	}
+}
+
 static void on_data(void *user, kp_str piece)
 {
 	struct kp_api_call *c = user;
@@ -91,10 +108,7 @@ static void on_data(void *user, kp_str piece)
 			"the bodies of all requests together exceed %u bytes",
 			g->config.max_body_total);
 		err.reason = "too_many_requests";
-		c->is_refused = true;
-		kp_metrics_refused(g, c->route->api, kp_error_status(c->dialect, err.code));
-		kp_buf_fini(&c->body);
-		kp_error_reply(c->stream, c->dialect, &err, c->request_id);
+		refuse_body(c, &err);
 	}
 }
 
@@ -105,6 +119,7 @@ static void on_end(void *user)
 	if (c->is_refused) {
 		return;
 	}
+	kp_list_del(&c->link);
 	if (kp_buf_finish(&c->body, "request body", &err)) {
 		err.code = KP_TOO_LARGE;
 		kp_error_reply(c->stream, c->dialect, &err, c->request_id);
@@ -129,6 +144,7 @@ static void on_closed(void *user, enum kp_stream_end why)
 	}
 	atomic_fetch_sub(&c->l->gateway->in_flight, 1);
 	atomic_fetch_sub(&c->l->gateway->body_bytes, (long long)c->held);
+	kp_list_del(&c->link);
 	kp_gwloop_drop(c->l, &c->body);
 	kp_mem_free(c);
 }
@@ -263,6 +279,7 @@ static void start_post(struct kp_gwloop *l, struct kp_stream *s, const struct kp
 	c->request = r;
 	c->tenant = tenant_of(g, r);
 	kp_buf_init(&c->body, l->gateway->config.max_body_bytes);
+	kp_list_push(&l->calls, &c->link);
 	kp_stream_accept(s, &call_ops, c);
 	kp_stream_collect(s, &c->body); /* the server holds the limit of one body */
 }

@@ -11,6 +11,7 @@ void kp_api_request(void *ctx, struct kp_stream *s, const struct kp_http_request
 /* One request with a body: collects the body, then its handler answers at once or makes a flow that
  * does. Lives until the stream closes. */
 struct kp_api_call {
+	struct kp_list link; /* of the loop's calls, while its body arrives */
 	struct kp_gwloop *l;
 	struct kp_stream *stream;
 	struct kp_buf body;
@@ -33,6 +34,8 @@ struct kp_route {
 						     which may take over c->body */
 };
 
+/* Answers all whose bodies are still on their way. */
+void kp_api_fail_calls(struct kp_gwloop *l, const struct kp_err *err);
 /* kp_http_server_on_refusal: in the path's dialect; false: OpenAI's. */
 bool kp_api_refuse(
 	struct kp_stream *s, const struct kp_http_request *r, int status, const char *text);

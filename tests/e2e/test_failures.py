@@ -621,6 +621,27 @@ def test_a_stuck_engine_does_not_hold_the_gateway(start, sims, qwen3_path, numbe
     sim.wait_event("cancelled", count=2)
 
 
+def test_bodies_that_stay_away_do_not_hold_the_gateway(start, sims, qwen3_path):
+    """They are answered when the time is over: short ones, and a long one that a receiver has."""
+    (sim,) = sims()
+    gateway = start(Gateway, manifest(engine("e", sim.port, path=qwen3_path)), "--drain-timeout", 1)
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        for length, sent in ((1000, 0), (1000, 500), (600_000, 400_000)):
+            connection = stack.enter_context(Connection(gateway.port))
+            connection.send(f"POST {CHAT} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n".encode() + b" " * sent)
+            waiting.append(connection)
+        wait_until(lambda: gateway.metric("kelpie_requests_in_flight") == len(waiting), "requests whose bodies arrive")
+        began = time.monotonic()
+        gateway.terminate()
+        for connection in waiting:
+            answer = connection.answer()
+            assert answer.status == 503 and "shutting down" in answer.error["message"]
+            assert connection.ended()
+        assert gateway.wait() == 0
+        assert 0.9 < time.monotonic() - began < 10
+
+
 # --- text safety ----------------------------------------------------------------------------------------------------
 
 PLAIN_END = [27, 91, 318, 6213, 91, 29]  # <|im_end|> as text
