@@ -295,8 +295,10 @@ bool kp_matcher_next(const struct kp_matcher *m, const struct kp_origins *o, kp_
 						: skip_space_left(text, state->done, at, ascii);
 		}
 		if (a->flags & KP_ADDED_RSTRIP) {
-			to = skip_space_right(text, to, ascii);
-			(void)kp_effort_spend(o->effort, to - at);
+			/* What lies in what the match before swallowed is white space. */
+			size_t past = ascii ? to : KP_MAX(to, state->done);
+			to = skip_space_right(text, past, ascii);
+			(void)kp_effort_spend(o->effort, to - past);
 		}
 		if (from >= to) {
 			continue; /* all of it was swallowed by the match before */

@@ -105,15 +105,28 @@ static void an_added_token_that_is_almost_everywhere(void **state)
 	check(&b, "a", "encode text: tokenizer `hf:bpe`: ");
 }
 
-/* Each takes the white space up to the text's end. */
+/* Each takes the white space up to the text's end, which is looked at once. */
 static void an_added_token_that_takes_white_space(void **state)
 {
-	KP_AUTO(buf) struct kp_buf b;
+	KP_AUTO(buf) struct kp_buf b, text;
 	(void)state;
 	begin(&b,
 		"{\"added_tokens\":[{\"id\":2,\"special\":true,\"single_word\":false,\"lstrip\":true,"
 		"\"rstrip\":true,\"normalized\":false,\"content\":\" \"}]," BYTES_MODEL);
-	check(&b, " ", "encode text: tokenizer `hf:bpe`: ");
+	KP_AUTO(tokenizer) struct kp_tokenizer *t = load(&b);
+	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
+	kp_buf_init(&text, 1 << 20);
+	many(&text, " ", LONG_TEXT);
+	struct kp_text whole = kp_text_trusted(kp_buf_str(&text));
+	const struct kp_encode_opts opts = { .add_special = false };
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_ids ids;
+	kp_ids_init(&ids, SIZE_MAX / 16);
+	assert_int_equal(kp_tokenizer_encode(t, s, &whole, &opts, &ids, &err), 0);
+	assert_int_equal(ids.n, 1);
+	assert_int_equal(ids.p[0], 2);
+	kp_ids_fini(&ids);
+	kp_token_scratch_destroy(s);
 }
 
 /* Each reads all of the text, in vain. */
