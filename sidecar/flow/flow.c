@@ -50,8 +50,8 @@ struct kp_flow *kp_flow_create(struct kp_gwloop *l, struct kp_stream *s,
 	f->body = *body;
 	kp_buf_init(body, body->max);
 	f->turn.kind = api->kind;
-	/* Only of prompts for an engine: /v1/tokenize has no salt, and tells how long it took. */
-	f->turn.cache = api->whole ? l->gateway->prompts : NULL;
+	/* To know messages again costs a turn some 10 us, which shorter bodies do not get back. */
+	f->turn.cache = f->body.n >= KP_FLOW_OFFLOAD_BYTES ? kp_flow_prompt_cache(f) : NULL;
 	f->turn.reasoning_field = kp_reasoning_field_names[l->gateway->config.reasoning_field];
 	f->turn.arena = kp_arena_create(
 		KP_FLOW_ARENA_BASE + KP_FLOW_ARENA_FACTOR * f->body.n + api->arena_bytes);

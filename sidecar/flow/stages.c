@@ -139,6 +139,11 @@ enum kp_step kp_stage_resolve_only(struct kp_flow *f, struct kp_err *err)
 	return kp_stage_resolve(f, err);
 }
 
+struct kp_prompt_cache *kp_flow_prompt_cache(const struct kp_flow *f)
+{
+	return f->api->whole ? f->l->gateway->prompts : NULL;
+}
+
 static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 	struct kp_token_scratch *scratch, const struct kp_encode_opts *opts,
 	struct kp_flow_prompt *p, struct kp_err *err)
@@ -149,8 +154,8 @@ static int encode(const struct kp_flow *f, const struct kp_text_stack *t,
 		.salt = f->turn.cache_salt };
 	struct kp_prompt_hint hint;
 	kp_known_hint(&f->turn, &p->text, &hint);
-	if (kp_prompt_cache_encode_by(f->turn.cache, &scope, t->tokenizer, scratch, &p->text, opts,
-		    &hint, &p->ids, &p->packed, &p->use, err)) {
+	if (kp_prompt_cache_encode_by(kp_flow_prompt_cache(f), &scope, t->tokenizer, scratch,
+		    &p->text, opts, &hint, &p->ids, &p->packed, &p->use, err)) {
 		return -1;
 	}
 	kp_known_keep(&f->turn, &hint.link);

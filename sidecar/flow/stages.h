@@ -5,6 +5,8 @@
 #include "sidecar/flow/flow.h"
 
 extern const struct kp_stage kp_generate_stages[];
+/* Only of prompts for an engine: /v1/tokenize has no salt, and tells how long it took. NULL: none. */
+struct kp_prompt_cache *kp_flow_prompt_cache(const struct kp_flow *f);
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err);
 /* The engines of a gateway that just started (await.c). */
 enum kp_step kp_stage_await(struct kp_flow *f, struct kp_err *err);
