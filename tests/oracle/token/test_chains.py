@@ -17,7 +17,7 @@ assert tokenizers.__version__ == "0.23.3"
 # changes while they are tokens of the vocabulary.
 REFUSED = ["decoder `", "behind ByteFallback", "behind what joins the tokens", "post-processor `", "nothing is left of it when normalized", "decoder behind CTC",
            "load decoder: text ``", "a token of the vocabulary that normalization changes", "the library would give it",
-           "load vocabulary: `0` tokens", "added tokens that are equal"]
+           "load vocabulary: `0` tokens"]
 
 
 def theirs(call, *args, **kw):
@@ -37,17 +37,18 @@ def batch_of(r, contents):
     return [t[:3000] for t in batch]
 
 
-def has_equals(t):
-    """Normalization makes two added tokens equal: the library takes one or the other, by the order of a hash table that is new in each process."""
-    found = [x.content for x in t.get_added_tokens_decoder().values() if x.normalized]
-    made = [t.normalizer.normalize_str(x) if t.normalizer else x for x in found]
-    return len(set(made)) < len(made)
+def equals(t):
+    """Ids of added tokens that normalization makes equal to another one: the library takes one or the other, by the order of a hash table that is new in each process."""
+    made = {}
+    for i, x in t.get_added_tokens_decoder().items():
+        if x.normalized:
+            made.setdefault(t.normalizer.normalize_str(x.content) if t.normalizer else x.content, []).append(i)
+    return {i for ids in made.values() if len(ids) > 1 for i in ids}
 
 
 def check(path, t, r):
     """Compares; the reason for a refusal, or None."""
-    if has_equals(t):
-        return "added tokens that are equal once they are normalized"
+    by_chance = equals(t)
     contents = [x.content for x in t.get_added_tokens_decoder().values()]
     batch = batch_of(r, contents)
     status, said = Probe(path).close()
@@ -61,6 +62,8 @@ def check(path, t, r):
                     continue
                 if isinstance(a, ProbeError):
                     raise a
+                if by_chance & {*a, *b.ids}:
+                    continue
                 assert a == b.ids, "%r special %d" % (text, special)
         size = max(t.get_vocab(True).values()) + 1
         known = [i for i in range(size) if t.id_to_token(i) is not None]
