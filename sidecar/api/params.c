@@ -781,9 +781,9 @@ static int read_body(kp_str body, enum kp_params_api api, bool leaves_messages,
 int kp_params_read_api(
 	kp_str body, enum kp_params_api api, struct kp_turn *turn, struct kp_err *err)
 {
-	struct kp_turn given = *turn;
-	struct kp_arena_mark mark = kp_arena_mark(turn->arena);
 	if (api == KP_PARAMS_CHAT && turn->cache) {
+		struct kp_turn given = *turn;
+		struct kp_arena_mark mark = kp_arena_mark(turn->arena);
 		if (read_body(body, api, true, turn, err) == 0) {
 			return 0;
 		}
