@@ -83,8 +83,13 @@ void kp_print_request(struct kp_cli *cli, const json_t *answer)
 	const json_t *prompt = json_object_get(answer, "prompt");
 	if (prompt) {
 		long long cached = kp_at_int(prompt, "exact") + kp_at_int(prompt, "prefix");
-		kp_buf_printf(&cli->out, "%-11s%lld tokens, %lld of them from the prompt cache\n",
+		long long known = kp_at_int(answer, "knownMessages");
+		kp_buf_printf(&cli->out, "%-11s%lld tokens, %lld of them from the prompt cache",
 			"Prompt:", cached + (long long)kp_at_int(prompt, "encoded"), cached);
+		if (known) {
+			kp_buf_printf(&cli->out, "; %lld messages known", known);
+		}
+		kp_buf_addc(&cli->out, '\n');
 	}
 	json_array_foreach(choices, i, choice)
 	{

@@ -265,6 +265,7 @@ void kp_flow_ended(struct kp_flow *f, int http_status)
 		.revision = f->revision,
 		.gateway = g->config.id,
 		.prompt = kp_flow_prompt_use(f),
+		.known_messages = f->known_messages,
 		.http_status = http_status,
 		.start_ns = f->turn.start_ns,
 		.end_ns = kp_loop_now(f->l->loop) };

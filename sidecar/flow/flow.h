@@ -137,6 +137,7 @@ struct kp_flow {
 	struct kp_usage earlier;         /* prompts of the rounds before this one */
 	void *own;                       /* what its API has besides, in the arena */
 	size_t loaded_bytes, held_bytes; /* of other requests, read with it; held: counted */
+	uint32_t known_messages;         /* for those who ask (prompt/known.h) */
 	bool is_waiting, has_head, is_over, is_paused;
 	const struct kp_flow_api *api;
 };

@@ -81,7 +81,9 @@ enum kp_step kp_flow_submit(
 static int read_body(struct kp_flow *f, struct kp_token_scratch *scratch, struct kp_err *err)
 {
 	(void)scratch;
-	return f->api->read(kp_buf_str(&f->body), &f->turn, err);
+	int r = f->api->read(kp_buf_str(&f->body), &f->turn, err);
+	f->known_messages = kp_known_count(&f->turn);
+	return r;
 }
 
 enum kp_step kp_stage_read(struct kp_flow *f, struct kp_err *err)

@@ -154,6 +154,7 @@ void kp_explain_open(struct kp_buf *out, const struct kp_explain_request *r)
 	}
 	kp_buf_printf(out, "\"prompt\":{\"exact\":%zu,\"prefix\":%zu,\"encoded\":%zu},",
 		r->prompt.exact, r->prompt.prefix, r->prompt.encoded);
+	kp_buf_printf(out, "\"knownMessages\":%u,", r->known_messages);
 	kp_buf_lit(out, "\"choices\":[");
 }
 

@@ -52,6 +52,7 @@ struct kp_explain_request {
 	const struct kp_model_revision *revision;
 	const char *gateway;
 	struct kp_prompt_use prompt;
+	uint32_t known_messages; /* of the turn before (prompt/known.h) */
 	int http_status;
 	int64_t start_ns, end_ns;
 };

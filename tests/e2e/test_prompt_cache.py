@@ -5,7 +5,7 @@ import re
 
 import pytest
 from programs import ASAN, QWEN3_TOKENS, Gateway, Sim, engine, manifest
-from wire import CHAT, COMPLETIONS, Connection, call
+from wire import CHAT, COMPLETIONS, Connection, call, encode
 
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards quietly judge my vow".split()
 
@@ -85,6 +85,21 @@ def test_a_turn_costs_what_it_adds_and_usage_is_the_engines(gateway, plain):
     assert set(metrics(plain)) == {'kelpie_prompt_cache_tokens_total{model="m",from="encoded"}'}
 
 
+def test_messages_of_long_chats_are_known(gateway, plain):
+    """From 128 KiB of body on; the openai package writes the messages first, the salt last."""
+    known = []
+    for turn in range(1, 7):
+        body = {"messages": chat(turn, 3000), "model": "m", "max_tokens": 2, "cache_salt": "long"}
+        answer, other = (call(g.port, CHAT, body).json() for g in (gateway, plain))
+        known.append((len(json.dumps(body)) >> 10, json.loads(gateway.ask(f"/explain?request={answer['id']}")[1])["knownMessages"]))
+        assert gateway.engine.events("start", answer["id"])[0]["ids"] == plain.engine.events("start", other["id"])[0]["ids"]
+    sizes = [n for n, _ in known]
+    assert sizes[3] < 128 <= sizes[4], sizes
+    assert [n for _, n in known] == [0, 0, 0, 0, 0, 10], known
+    other = {**body, "cache_salt": "another"}
+    assert json.loads(gateway.ask(f"/explain?request={call(gateway.port, CHAT, other).json()['id']}")[1])["knownMessages"] == 0
+
+
 def test_salts_share_nothing(gateway):
     messages = chat(4)
     for salt in ({"cache_salt": "one"}, {"cache_salt": "two"}, {}):
@@ -135,7 +150,8 @@ def test_tokenize_keeps_nothing_and_finds_nothing(gateway):
 
 
 def test_streams_hold_nothing_that_was_known(start, qwen3_path):
-    """A few bytes find a conversation that takes a quarter of the cache's memory; a stream that began with them may last for long."""
+    """A short beginning finds a conversation that takes a quarter of the cache's memory; a stream that began with it may last for long. White space makes the body long
+    enough for messages to be known."""
     sim = start(Sim, "--vocab", QWEN3_TOKENS, "--itl-ms", "200")
     gateway = start(Gateway, manifest(engine("e", sim.port, path=qwen3_path)), "--prompt-cache-bytes", str(16 << 20))
     first = {"role": "user", "content": words(60)}
@@ -147,7 +163,8 @@ def test_streams_hold_nothing_that_was_known(start, qwen3_path):
         asked = {"model": "m", "cache_salt": f"held {i}"}
         assert call(gateway.port, CHAT, {**asked, "max_tokens": 1, "messages": [first, large]}).status == 200
         streams.append(Connection(gateway.port))
-        streams[-1].request(CHAT, {**asked, "max_tokens": 1000, "stream": True, "messages": [first, {"role": "user", "content": "go on"}]})
+        body = {**asked, "max_tokens": 1000, "stream": True, "messages": [first, {"role": "user", "content": "go on"}]}
+        streams[-1].send(encode(CHAT, json.dumps(body).encode() + b" " * (128 << 10)))
         assert streams[-1].head()[0] == 200
     if not ASAN:  # which keeps freed memory
         assert gateway.rss() - before < 48 << 10
