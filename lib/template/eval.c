@@ -283,18 +283,19 @@ static inline bool is_leaf(const struct kp_node *n)
 int kp_tpl_eval(struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
 	int r;
-	const struct kp_node *q = n->op == KP_OP_ASK ? n->a : n;
-	if (q != n && KP_LIKELY(!I->note)) {
-		n = q;
-	}
-	if (is_leaf(q) && kp_tpl_charge(I, 1)) {
-		return -1;
-	}
-	if (is_leaf(n) || n->op == KP_OP_ASK) {
-		return eval(I, act, n, ret);
+	if (n->op == KP_OP_ASK) {
+		if (KP_UNLIKELY(I->note)) { /* what is asked comes here again, but for a leaf */
+			return is_leaf(n->a) && kp_tpl_charge(I, 1)
+				       ? -1
+				       : kp_tpl_note_ask(I, act, n, ret);
+		}
+		n = n->a;
 	}
 	if (kp_tpl_charge(I, 1)) {
 		return -1;
+	}
+	if (is_leaf(n)) {
+		return eval(I, act, n, ret);
 	}
 	if (KP_UNLIKELY(I->depth >= KP_TPL_MAX_DEPTH)) {
 		return kp_tpl_fail_depth(I);

@@ -200,6 +200,15 @@ static void add_step(struct kp_interp *I, const struct kp_tpl_step *s)
 	}
 }
 
+static void add_answer(struct kp_interp *I, struct kp_tpl_step *s, const struct kp_tv *v)
+{
+	if (answer_step(I, v, s) && kp_tpl_can_keep(&s->key)) {
+		add_step(I, s);
+	} else {
+		I->note->bad = true;
+	}
+}
+
 int kp_tpl_note_ask(
 	struct kp_interp *I, struct kp_act *act, const struct kp_node *n, struct kp_tv *ret)
 {
@@ -207,11 +216,7 @@ int kp_tpl_note_ask(
 	if (kp_tpl_answer(I, act, n, ret)) {
 		return -1;
 	}
-	if (answer_step(I, ret, &s)) {
-		add_step(I, &s);
-	} else {
-		I->note->bad = true;
-	}
+	add_answer(I, &s, ret);
 	return 0;
 }
 
@@ -221,15 +226,6 @@ static void look_at(struct kp_tpl_replay *rp, const struct kp_tv *of, const stru
 	if (is_messages(rp, of) && key->type == KP_TV_INT) {
 		int64_t i = key->i + (key->i < 0 ? of->n : 0);
 		rp->near = (uint32_t)(of->jitems - rp->messages->items) + (uint32_t)i;
-	}
-}
-
-static void add_answer(struct kp_interp *I, struct kp_tpl_step *s, const struct kp_tv *v)
-{
-	if (answer_step(I, v, s) && kp_tpl_can_keep(&s->key)) {
-		add_step(I, s);
-	} else {
-		I->note->bad = true;
 	}
 }
 
@@ -284,10 +280,8 @@ void kp_tpl_note_load(struct kp_interp *I, const struct kp_load *l, const struct
 	if (is_absent(I->replay, l)) {
 		I->note->absent |= UINT64_C(1)
 				   << l->context; /* the usual case: all are compared at once */
-	} else if (answer_step(I, v, &s)) {
-		add_step(I, &s);
 	} else {
-		I->note->bad = true;
+		add_answer(I, &s, v);
 	}
 }
 
