@@ -2,8 +2,6 @@
    stands between two strings is short, and is looked at byte by byte, for brackets of either kind. */
 #include "json/skim.h"
 
-#include "json/scan.h"
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
