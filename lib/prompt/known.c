@@ -93,7 +93,7 @@ int kp_known_read(kp_str array, struct kp_turn *turn)
 	put_known(&k->ask.at, rest.items);
 	k->items = rest.items;
 	k->rest = rest.rest;
-	k->n_keep = KP_MAX(rest.n_apart, k->n_known);
+	k->n_keep = rest.n_apart;
 	turn->chat.known = k;
 	return 0;
 }

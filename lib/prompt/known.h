@@ -22,7 +22,7 @@ uint32_t kp_known_count(const struct kp_turn *turn);
 /* As kp_template_adapt_messages, of turn->chat.messages: those that are known in that shape stay as they are kept. */
 int kp_known_adapt(const struct kp_turn *turn, const struct kp_template_shape *shape,
 	struct kp_jv *ret, struct kp_err *err) KP_MUST_USE;
-/* For the render of these messages by a template of the model's: what renders remember of them. Once a turn. */
+/* For the render of these messages, as adapted, by a template of the model's: what renders remember of them. A template is given them in one shape, always. Once a turn. */
 void kp_known_remember(const struct kp_turn *turn, struct kp_template_opts *opts);
 /* Of the text that was rendered so: what is known of it, for kp_prompt_cache_encode_by. Its bytes are complete only behind that. */
 void kp_known_hint(

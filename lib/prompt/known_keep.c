@@ -163,8 +163,7 @@ void kp_known_keep(const struct kp_turn *turn, const struct kp_prompt_link *prom
 	kp_mem_free(cuts.p);
 	if (n) {
 		struct kp_known_values *v = n->more;
-		v->n_rendered = prompt && prompt->serial ? v->n_rendered : 0;
-		v->prompt = v->n_rendered ? *prompt : v->prompt;
+		v->prompt = prompt ? *prompt : v->prompt;
 		(void)kp_prompt_table_add(q->c->table, q->hashes, q->n_hashes, n);
 	}
 	k->n_keep = k->n_known; /* once */

@@ -340,7 +340,6 @@ static int check_function(struct reader *r, struct kp_jv *m)
 {
 	const struct kp_jv tool = kp_made_text(KP_S("tool")), id = kp_made_text(r->function_call),
 			   empty = kp_made_text(KP_S(""));
-	r->n_apart = KP_MIN(r->n_apart, r->i);
 	if (!kp_jv_is(kp_jv_get(m, KP_S("name")), KP_JSON_STRING)) {
 		return bad(r, NULL, kp_jv_get(m, KP_S("name")) ? "expected a string" : "missing",
 			".name");

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "template/native.h"
 #include "prompt/known.h"
+#include "template/native.h"
 #include "template/prefill.h"
 
 /* Reasoning and tool markers that are an assistant's own in its history whatever is known of the model; those of its parsers are besides. */
