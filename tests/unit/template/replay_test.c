@@ -126,6 +126,7 @@ static void test_which(void **state)
 		{ LOOP("{{ m is sameas(messages[0]) }}"), 0 },
 		{ "{% for m in messages[::-1] %}{{ m.role }}{% endfor %}", 0 },
 		{ "{% for m in messages if m.content %}{{ m.role }}{% endfor %}", 0 },
+		{ "{% block b %}{% endblock %}" LOOP("{{ m.role }}"), 0 },
 	};
 	for (size_t i = 0; i < KP_LEN(all); i++) {
 		int n = replayed_twice(all[i].source);
@@ -322,6 +323,14 @@ static void test_budgets(void **state)
 	f.opts.max_output = 64;
 	assert_int_equal(kp_template_render(f.t, &f.opts, f.a, &f.text, &err), -1);
 	assert_string_equal(err.msg, "render template: line 1: text of more than 64 bytes");
+	plain.max_steps = 0;
+	for (size_t max = 1; max < 8000; max += 1 + max / 8) {
+		struct kp_err x = KP_ERR_INIT, y = KP_ERR_INIT;
+		f.opts.max_output = plain.max_output = max;
+		int r = kp_template_render(f.t, &f.opts, f.a, &f.text, &x);
+		assert_int_equal(r, kp_template_render(f.t, &plain, f.a, &f.text, &y));
+		assert_string_equal(x.msg, y.msg);
+	}
 	close_fixture(&f);
 }
 
@@ -331,7 +340,7 @@ static void test_limits(void **state)
 	(void)state;
 	struct fixture f;
 	struct kp_jv k;
-	open_fixture(&f, LOOP("{{ k }}{{ m.content * (k % 2 * 20000 + 1) }}"));
+	open_fixture(&f, LOOP("{{ k }}{{ m.content * (k % 2 * 40000 + 1) }}"));
 	f.opts.n_vars = 2;
 	for (int i = 0; i < 40; i++) {
 		char z[16];
@@ -346,8 +355,49 @@ static void test_limits(void **state)
 			assert_true(f.rendered[m].kept <= 8);
 			assert_true(kp_tpl_memory_bytes(f.memory[m]) <= (1 << 20) + 64);
 		}
+		if (i ==
+			7) { /* the fourth long text of "be brief", but not of "one", is too much */
+			assert_int_equal(f.rendered[0].kept, 0);
+			assert_int_equal(f.rendered[1].kept, 8);
+		}
 	}
 	close_fixture(&f);
+}
+
+/* What is one more than a round may ask of, or the value of an answer may have, keeps it from being kept. */
+static void test_most(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *before, *open, *close, *after;
+		int most;
+	} all[] = {
+		{ "{% for m in messages %}", "{{ k }}", "", "{{ m.role }}{% endfor %}", 64 },
+		{ "", "{% macro f() %}", "{% endmacro %}", LOOP("{{ m.role }}"), 7 },
+		{ "{% set v = '", "x", "", "' %}" LOOP("{{ v }}{{ m.role }}"), 64 << 10 },
+		{ "{% set v = [", "1,", "", "] %}" LOOP("{{ v }}{{ m.role }}"), 511 },
+		{ "{% set v = ", "[", "]", " %}" LOOP("{{ v }}{{ m.role }}"), 33 },
+	};
+	KP_AUTO(buf) struct kp_buf b;
+	kp_buf_init(&b, 1 << 20);
+	for (size_t i = 0; i < KP_LEN(all); i++) {
+		for (int more = 0; more < 2; more++) {
+			kp_buf_reset(&b);
+			kp_buf_addz(&b, all[i].before);
+			for (int k = 0; k < all[i].most + more; k++) {
+				kp_buf_addz(&b, all[i].open);
+			}
+			for (int k = 0; k < all[i].most + more; k++) {
+				kp_buf_addz(&b, all[i].close);
+			}
+			kp_buf_addz(&b, all[i].after);
+			int n = replayed_twice(kp_buf_cstr(&b));
+			if (n != (more ? 0 : MESSAGES)) {
+				fail_msg("%s%s..., %d: %d replayed", all[i].before, all[i].open,
+					all[i].most + more, n);
+			}
+		}
+	}
 }
 
 /* --- threads ----------------------------------------------------------------------------------------------------------------------------- */
@@ -414,6 +464,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_which),
 		cmocka_unit_test(test_answers), cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_told), cmocka_unit_test(test_budgets),
-		cmocka_unit_test(test_limits), cmocka_unit_test(test_threads) };
+		cmocka_unit_test(test_limits), cmocka_unit_test(test_most),
+		cmocka_unit_test(test_threads) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
