@@ -45,7 +45,7 @@ static inline void talk_content(struct kp_rng *r, bool takes_images, struct kp_b
 {
 	size_t what = kp_rng_below(r, 30);
 	if (what > 3) {
-		talk_string(r, kp_rng_below(r, 5) ? 8 : 60, out);
+		talk_string(r, kp_rng_below(r, 5) ? 8 : kp_rng_below(r, 5) ? 60 : 800, out);
 	} else if (what > 0) {
 		kp_buf_lit(out, "[{\"type\":\"text\",\"text\":");
 		talk_string(r, 10, out);
@@ -85,6 +85,10 @@ static inline void talk_message(struct kp_rng *r, struct kp_buf *out)
 	size_t role = kp_rng_below(r, KP_LEN(roles));
 	if (kp_rng_below(r, 40) == 0) {
 		kp_buf_addz(out, odd[kp_rng_below(r, KP_LEN(odd))]);
+		return;
+	}
+	if (kp_rng_below(r, 20) == 0) {
+		kp_buf_addz(out, odd[2 + kp_rng_below(r, 2)]);
 		return;
 	}
 	kp_buf_printf(out, "{\"role\":%s\"%s\",", kp_rng_below(r, 2) ? " " : "", roles[role]);
