@@ -1,6 +1,6 @@
 /* Properties of a BPE over text that is cut into pieces (borders.h): the ids are those of merging each line as a whole, the obvious way, for vocabularies whose
    merges of blanks come first, as Gemma's, and for others. Line ends are added tokens, so pieces of several lines are looked up together; in some vocabularies so are rows of them,
-   of which some need not be searched for (rows.c). */
+   of which some need not be searched for (rows.c): with and without that the ids are the same, whoever may write which row. */
 #include "tests/unit/token/naive.h"
 
 enum { MAX = 1024 };
@@ -10,6 +10,12 @@ static const char *const chars[] = { "▁", "a", "b", "c", "(", "-", "é", "中"
 enum { FIRST = 257, NEWLINE = 256, MOST_LINES = KP_ROW_MIN + 2 };
 static uint32_t lines[MOST_LINES + 1]; /* ids of rows of line ends */
 static size_t n_lines;
+/* One row that may keep all of them from being pieces: it is matched otherwise (KP_ADDED_*), is no added token, or there is one that goes on with "(". */
+static struct {
+	size_t line;
+	uint8_t flags;
+	bool goes_on;
+} odd;
 
 static void add_token(kp_str s)
 {
@@ -102,6 +108,22 @@ static void make(struct kp_rng *r, unsigned v)
 	}
 }
 
+static const char *flag(size_t line, uint8_t which)
+{
+	return line == odd.line && (odd.flags & which) ? "true" : "false";
+}
+
+static void added_token(struct kp_buf *json, size_t line, size_t id, kp_str content)
+{
+	kp_buf_printf(
+		json, "%s{\"id\":%zu,\"content\":", json->p[json->n - 1] == '[' ? "" : ",", id);
+	kp_json_w_str(json, content);
+	kp_buf_printf(json,
+		",\"single_word\":%s,\"lstrip\":%s,\"rstrip\":%s,\"normalized\":%s,\"special\":false}",
+		flag(line, KP_ADDED_WORD), flag(line, KP_ADDED_LSTRIP), flag(line, KP_ADDED_RSTRIP),
+		flag(line, KP_ADDED_NORMALIZED));
+}
+
 static struct kp_tokenizer *load(void)
 {
 	struct kp_err err = KP_ERR_INIT;
@@ -110,10 +132,12 @@ static struct kp_tokenizer *load(void)
 	kp_buf_init(&json, 1 << 20);
 	kp_buf_lit(&json, "{\"version\":\"1.0\",\"added_tokens\":[");
 	for (size_t i = 1; i <= n_lines; i++) {
-		kp_buf_printf(&json, "%s{\"id\":%u,\"content\":", i > 1 ? "," : "", lines[i]);
-		kp_json_w_str(&json, made.token[lines[i]]);
-		kp_buf_lit(&json, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
-				  "\"normalized\":false,\"special\":false}");
+		if (i != odd.line || odd.flags) {
+			added_token(&json, i, lines[i], made.token[lines[i]]);
+		}
+	}
+	if (odd.goes_on) {
+		added_token(&json, MAX, made.n_tokens, KP_S("\n("));
 	}
 	kp_buf_lit(&json,
 		"],\"normalizer\":{\"type\":\"Replace\",\"pattern\":"
@@ -186,6 +210,13 @@ static void random_text(struct kp_rng *r, size_t n, struct kp_buf *text, struct 
 	size_t begin = 0;
 	kp_buf_reset(text);
 	kp_ids_reset(want);
+	/* A word of one to three letters that is one piece, perhaps. */
+	size_t letters = 1 + kp_rng_below(r, 3);
+	for (size_t k = n % 32 ? 0 : kp_rng_below(r, n ? 700 : 2500); k; k--) {
+		size_t c = kp_rng_below(r, 1000) ? 1 + kp_rng_below(r, letters) : 6;
+		kp_buf_addz(text, chars[c]);
+		kp_ids_add(want, (kp_id)(FIRST + c));
+	}
 	while (n--) {
 		uint64_t kind = kp_rng_below(r, 40);
 		if (kind == 0) { /* perhaps beside others */
@@ -217,6 +248,8 @@ static void pieces_are_as_the_whole(void **state)
 	kp_ids_init(&got, 1 << 20);
 	kp_buf_init(&text, 1 << 20);
 	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
+	odd.line = 0;
+	odd.goes_on = false;
 	for (int v = 0; v < 200; v++) {
 		make(&r, (unsigned)v);
 		struct kp_tokenizer *t = load();
@@ -245,8 +278,83 @@ static void pieces_are_as_the_whole(void **state)
 	kp_buf_fini(&text);
 }
 
+/* What a client wrote, by somebody whose rows of so many line ends (0: none) clients may not write. */
+static void encode(const struct kp_tokenizer *t, struct kp_token_scratch *s, kp_str text,
+	size_t ruled, bool guard, struct kp_ids *ret)
+{
+	struct kp_err err = KP_ERR_INIT;
+	KP_AUTO(token_policy) struct kp_token_policy *p = NULL;
+	const kp_id *id = &lines[ruled];
+	const struct kp_run run = { (uint32_t)text.n, KP_ORIGIN_CLIENT };
+	const struct kp_text x = { .s = text, .runs = &run, .n_runs = 1 };
+	size_t n = ruled && !guard;
+	assert_int_equal(kp_token_policy_create(t, KP_POLICY_MARKERS, id, n, NULL, 0, &p, &err), 0);
+	if (ruled && guard) {
+		bool is_added = ruled != odd.line || odd.flags;
+		assert_int_equal(kp_token_policy_guard(p, t, *id), is_added);
+	}
+	kp_ids_reset(ret);
+	assert_int_equal(
+		kp_tokenizer_encode(t, s, &x, &(struct kp_encode_opts){ .policy = p }, ret, &err),
+		0);
+}
+
+/* One that is as it should be in half of the cases. */
+static void make_odd(struct kp_rng *r)
+{
+	static const uint8_t flags[] = { 0, KP_ADDED_WORD, KP_ADDED_LSTRIP, KP_ADDED_RSTRIP,
+		KP_ADDED_NORMALIZED };
+	uint64_t kind = kp_rng_below(r, 4);
+	odd.flags = flags[kp_rng_below(r, KP_LEN(flags))];
+	odd.line = kind || n_lines == 1 ? 0 : odd.flags ? 1 + kp_rng_below(r, 2) : n_lines - 1;
+	odd.goes_on = kind == 1;
+}
+
+static void rows_are_as_searched(void **state)
+{
+	(void)state;
+	struct kp_rng r;
+	struct kp_ids want, got, none;
+	struct kp_buf text;
+	size_t rows = 0;
+	kp_rng_seed(&r, test_seed());
+	kp_ids_init(&want, 1 << 20);
+	kp_ids_init(&got, 1 << 20);
+	kp_ids_init(&none, 1 << 20);
+	kp_buf_init(&text, 1 << 20);
+	struct kp_token_scratch *s = kp_token_scratch_create(1 << 20);
+	for (int v = 0; v < 200; v++) {
+		make(&r, (unsigned)v);
+		make_odd(&r);
+		struct kp_tokenizer *t = load(), *searched = load();
+		rows += t->n_rows;
+		searched->n_rows = 0;
+		searched->sparse = searched->raw;
+		for (int k = 0; k < 40; k++) {
+			random_text(&r, kp_rng_below(&r, 60), &text, &none);
+			size_t ruled = kp_rng_below(&r, 2) ? 0 : kp_rng_below(&r, n_lines + 1);
+			bool guard = kp_rng_below(&r, 2);
+			encode(searched, s, kp_buf_str(&text), ruled, guard, &want);
+			encode(t, s, kp_buf_str(&text), ruled, guard, &got);
+			assert_ids(&got, &want, kp_buf_str(&text));
+		}
+		kp_tokenizer_unref(t);
+		kp_tokenizer_unref(searched);
+		kp_arena_destroy(made.arena);
+	}
+	assert_in_range(rows, 15, 100);
+	kp_token_scratch_destroy(s);
+	kp_ids_fini(&want);
+	kp_ids_fini(&got);
+	kp_ids_fini(&none);
+	kp_buf_fini(&text);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(pieces_are_as_the_whole) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pieces_are_as_the_whole),
+		cmocka_unit_test(rows_are_as_searched),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
