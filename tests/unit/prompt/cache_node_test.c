@@ -1,6 +1,7 @@
 /* Matching against the obvious way: what a line of nodes has in common with a text, whatever a hash said. And that a table whose hashes all meet gives
    nothing wrong, keeps its budget and its order. */
 #include "base/mem.h"
+#include "prompt/cache_hash.h"
 #include "prompt/cache_table.h"
 #include "wire/list.h"
 #include "tests/test.h"
@@ -127,6 +128,31 @@ static void check(struct kp_prompt_node *n, const struct prompt *kept, const str
 	assert_null(kp_prompt_node_match(n, KP_S("scop"), &asked->text).node);
 }
 
+/* What is asked of a node by who knows how much a text has in common with it. */
+static void check_known(struct kp_prompt_node *n, const struct prompt *kept,
+	const struct prompt *asked, struct kp_rng *r)
+{
+	size_t same = common(kept, asked), end = KP_MIN(kept->text.s.n, asked->text.s.n),
+	       to = kp_rng_below(r, end + 1), from = kp_rng_below(r, to + 1), want = 0;
+	bool exact = same == kept->text.s.n && same == asked->text.s.n, agrees = true;
+	for (size_t i = from; i < to; i++) {
+		agrees = agrees && kept->s[i] == asked->s[i] &&
+			 origin_of(kept, i) == origin_of(asked, i);
+	}
+	assert_int_equal(kp_prompt_node_agrees(n, &asked->text, from, to), agrees);
+	for (size_t i = 0; i < kept->n_cuts; i++) {
+		want = kept->cut[i].text <= same ? kept->cut[i].text : want;
+	}
+	struct kp_prompt_place at = kp_prompt_node_place(n, &asked->text, same);
+	assert_int_equal(at.node ? at.cut.text : 0, exact ? same : want);
+	assert_int_equal(at.node && at.is_exact, exact);
+	char out[TEXT + 1] = { 0 }, is[TEXT + 1] = { 0 };
+	memcpy(is + from, kept->s + from, to - from);
+	kp_prompt_node_copy(n, out, from, to);
+	assert_memory_equal(out, is, sizeof(out));
+	assert_str_lit(kp_prompt_node_scope(n), "scope");
+}
+
 static void matches_the_obvious_way(void **state)
 {
 	(void)state;
@@ -165,6 +191,7 @@ static void matches_the_obvious_way(void **state)
 					kp_rng_below(&r, KP_MIN(from->text.s.n, (size_t)TEXT - 2));
 				make(&asked, &r, from, keep);
 				check(n[i], &p[i], times ? &asked : &p[i]);
+				check_known(n[i], &p[i], times ? &asked : &p[i], &r);
 				exact += times == 0;
 			}
 		}
@@ -331,10 +358,52 @@ static void lines_go_from_their_ends(void **state)
 	kp_prompt_table_destroy(t);
 }
 
+/* A line of nodes knows the hash of each block, wherever they begin; and what follows is hashed from there. */
+static void hashes_of_beginnings(void **state)
+{
+	(void)state;
+	enum { LONG = 4000 };
+	char s[LONG];
+	struct kp_rng r;
+	struct kp_prompt_hash_key key;
+	uint64_t want[LONG / KP_PROMPT_BLOCK + 1], rest[LONG / KP_PROMPT_BLOCK + 1];
+	const struct kp_ids none = { 0 };
+	const struct kp_cuts no_cuts = { 0 };
+	kp_rng_seed(&r, test_seed());
+	kp_prompt_hash_key_make(&key);
+	for (size_t i = 0; i < LONG; i++) {
+		s[i] = (char)kp_rng_below(&r, 256);
+	}
+	for (int times = 0; times < 1000; times++) {
+		struct kp_prompt_place at = { 0 };
+		while (!at.node || at.node->depth < LINE) {
+			size_t end = KP_MIN(at.cut.text + 1 + kp_rng_below(&r, 900), (size_t)LONG),
+			       first = at.cut.text / KP_PROMPT_BLOCK;
+			const struct kp_text text = kp_text_trusted(kp_str_n(s, end));
+			size_t n = kp_prompt_hash(&key, KP_S("scope"), &text, want);
+			struct kp_prompt_node *node =
+				kp_prompt_node_create(&at, KP_S("scope"), &text, &none, KP_STR_NULL,
+					&no_cuts, want + first, n - first, SIZE_MAX);
+			for (size_t k = 1; k < n; k++) {
+				assert_int_equal(kp_prompt_node_hash(node, k), want[k - 1]);
+				assert_int_equal(
+					kp_prompt_hash_rest(&key, want[k - 1], k, &text, rest),
+					n - k);
+				assert_memory_equal(rest, want + k, (n - k) * sizeof(*rest));
+			}
+			kp_prompt_node_unref(at.node);
+			at.node = node;
+			at.cut.text += (uint32_t)kp_rng_below(&r, end - at.cut.text + 1);
+		}
+		kp_prompt_node_unref(at.node);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(matches_the_obvious_way),
+		cmocka_unit_test(hashes_of_beginnings),
 		cmocka_unit_test(hashes_that_meet_are_harmless),
 		cmocka_unit_test(the_oldest_goes_first),
 		cmocka_unit_test(lines_go_from_their_ends),
