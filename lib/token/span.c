@@ -64,6 +64,8 @@ static bool append_text(struct kp_span *e, kp_str s)
 	return !e->failed;
 }
 
+_Static_assert((int)KP_ROW_MIN >= (int)KP_CACHE_KEY, "only long pieces are asked for rows");
+
 /* A long piece with rows of a character that no token is long enough for: its ids in the work array. False: it has none. */
 static bool encode_rows(struct kp_span *e, const uint8_t *p, size_t n)
 {
@@ -109,7 +111,7 @@ static void miss_text(struct kp_span *e, const uint8_t *p, size_t n, struct kp_c
 		return;
 	}
 	const struct kp_ids *ids = &e->s->work;
-	struct kp_cache_entry *c = kp_span_bucket(e, key);
+	struct kp_cache_entry *c = kp_bucket(e->table, e->bucket_mask, key);
 	c[1] = c[0];
 	c->key = key;
 	if (ids->n <= 4) {
@@ -149,14 +151,15 @@ void kp_span_token(struct kp_span *e, kp_id id)
 		kp_span_step(e);
 	}
 	struct kp_cache_key key = { id, e->tag };
-	e->queue[e->queued++] = (struct kp_queued){ key, kp_span_bucket(e, key), e->tail, 0 };
+	e->queue[e->queued++] =
+		(struct kp_queued){ key, kp_bucket(e->table, e->bucket_mask, key), e->tail, 0 };
 }
 
 /* Keeps what a short piece gave. */
 static void keep(struct kp_span *e, const uint8_t *p, size_t n, struct kp_cache_key key,
 	const kp_id *ids, size_t count)
 {
-	struct kp_cache_entry *c = kp_span_bucket(e, key);
+	struct kp_cache_entry *c = kp_bucket(e->table, e->bucket_mask, key);
 	c[1] = c[0];
 	c->key = key;
 	if (count <= 4) {
@@ -523,7 +526,7 @@ static void drain_at_once(struct kp_span *e, size_t from, size_t n)
 	for (size_t i = 0; i < k; i++) {
 		const struct kp_missed *m = &e->missed[i];
 		const struct kp_queued *q = &e->queue[e->missed_at[i]];
-		const struct kp_cache_entry *c = kp_span_bucket(e, q->key);
+		const struct kp_cache_entry *c = kp_bucket(e->table, e->bucket_mask, q->key);
 		if (c->key.lo != q->key.lo || c->key.hi != q->key.hi) {
 			keep(e, q->p, q->n, q->key, m->ids, m->count);
 		}
@@ -580,5 +583,5 @@ void kp_span_one(struct kp_span *e, const uint8_t *p, size_t n)
 	uint8_t padded[16] = { 0 };
 	memcpy(padded, p, n);
 	struct kp_cache_key k = kp_span_key(e->tag, padded, n);
-	take(e, kp_span_bucket(e, k), k, padded, n);
+	take(e, kp_bucket(e->table, e->bucket_mask, k), k, padded, n);
 }

@@ -82,9 +82,10 @@ static inline struct kp_cache_key kp_span_key(uint64_t tag, const uint8_t *p, si
 	return (struct kp_cache_key){ kp_load64(p) & mask[0],
 		(kp_load64(p + 8) & mask[1]) | tag | (uint64_t)n << 56 };
 }
-static inline struct kp_cache_entry *kp_span_bucket(const struct kp_span *e, struct kp_cache_key k)
+static inline struct kp_cache_entry *kp_bucket(
+	struct kp_cache_entry *table, uint64_t mask, struct kp_cache_key k)
 {
-	return e->table + (kp_hash_fold(k.lo, k.hi) & e->bucket_mask) * 2;
+	return table + (kp_hash_fold(k.lo, k.hi) & mask) * 2;
 }
 
 /* Where pieces are put. Apart from the span, of which the compiler cannot tell what a piece that is put there overwrites. */
@@ -101,7 +102,7 @@ static inline struct kp_pusher kp_span_pusher(struct kp_span *e)
 static inline void kp_push(struct kp_pusher *u, const uint8_t *p, size_t n)
 {
 	struct kp_cache_key k = kp_span_key(u->tag, p, KP_MIN(n, (size_t)KP_CACHE_KEY));
-	struct kp_cache_entry *bucket = u->table + (kp_hash_fold(k.lo, k.hi) & u->bucket_mask) * 2;
+	struct kp_cache_entry *bucket = kp_bucket(u->table, u->bucket_mask, k);
 	__builtin_prefetch(bucket);
 	if (KP_UNLIKELY(n > KP_CACHE_KEY)) {
 		k.lo = kp_cache_long(u->s, (unsigned)(u->tag >> 60), p, n);
