@@ -5,7 +5,9 @@
 #include "tests/test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <sys/resource.h>
 
 struct note {
 	struct kp_msg msg;
@@ -260,6 +262,41 @@ static void a_stopped_pool_refuses(void **state)
 	kp_mailbox_destroy(box);
 }
 
+struct who {
+	struct kp_job job;
+	char name[16];
+	int nice, policy;
+};
+static void say_who(struct kp_job *job)
+{
+	struct who *w = KP_CONTAINER(job, struct who, job);
+	pthread_getname_np(pthread_self(), w->name, sizeof(w->name));
+	w->nice = getpriority(PRIO_PROCESS, 0);
+	w->policy = sched_getscheduler(0);
+}
+
+static void threads_have_names_and_nice_values(void **state)
+{
+	(void)state;
+	int nice = getpriority(PRIO_PROCESS, 0);
+	static const struct kp_workers_opts opts[] = {
+		{ .name = "short", .threads = 1, .max_queued = 1 },
+		{ .name = "longer-than-there-is-room", .threads = 1, .max_queued = 1, .nice = 3 },
+	};
+	struct who who[2] = { { .job.work = say_who }, { .job.work = say_who } };
+	for (size_t i = 0; i < 2; i++) {
+		struct kp_workers *w = kp_workers_create(&opts[i]);
+		assert_true(kp_workers_submit(w, &who[i].job)); /* nobody is told */
+		kp_workers_destroy(w);
+	}
+	assert_string_equal(who[0].name, "short-0");
+	assert_int_equal(who[0].nice, nice);
+	assert_int_equal(who[0].policy, SCHED_OTHER);
+	assert_string_equal(who[1].name, "longer-than--0");
+	assert_int_equal(who[1].nice, KP_MIN(nice + 3, 19));
+	assert_int_equal(who[1].policy, SCHED_BATCH);
+}
+
 /* LeakSanitizer says whether they are. */
 static void blocks_are_freed_by_a_worker(void **state)
 {
@@ -293,6 +330,7 @@ int main(void)
 		cmocka_unit_test(jobs_come_back_to_the_owner),
 		cmocka_unit_test(a_full_queue_refuses_at_once),
 		cmocka_unit_test(a_stopped_pool_refuses),
+		cmocka_unit_test(threads_have_names_and_nice_values),
 		cmocka_unit_test(blocks_are_freed_by_a_worker),
 		cmocka_unit_test(an_unused_pool_ends),
 	};
