@@ -27,6 +27,7 @@ struct walk {
 	struct kp_made_list out, texts, thoughts, calls, results;
 	struct kp_map by_id;     /* struct call */
 	struct kp_map approvals; /* struct approval, by the request's id */
+	bool has_approved;       /* a call that is not made yet */
 };
 
 static bool is_empty(const struct walk *w)
@@ -335,6 +336,7 @@ static int take_request(struct walk *w)
 	struct kp_made_list said = { .n = 0 };
 	struct kp_jv content = kp_made_text(KP_S("No result: nobody has allowed the call."));
 	if (a->verdict == DONE || a->verdict == APPROVED) {
+		w->has_approved |= a->verdict == APPROVED;
 		return 0;
 	}
 	if (a->verdict == DENIED) {
@@ -536,7 +538,7 @@ int kp_responses_messages(const struct kp_responses *r, const struct kp_response
 	int rc = walk_all(&w, r, entries, n);
 	kp_map_fini(&w.by_id, NULL);
 	kp_map_fini(&w.approvals, NULL);
-	if (rc == 0 && w.out.n == 0) {
+	if (rc == 0 && w.out.n == 0 && !w.has_approved) {
 		rc = kp_err_param(
 			err, "input", "`input`: %s", r->input.type ? "it says nothing" : "missing");
 	}

@@ -58,6 +58,16 @@ def test_the_last_word_counts(asked, server):  # noqa: F811
     assert kinds(r.whole(approval="always", input=[no, yes], previous_response_id=first.id).output) == ["mcp_call", "message"]
 
 
+def test_a_request_that_is_an_allowed_call_alone(asked, server):  # noqa: F811
+    """Nobody has said anything in it, but there is something to do."""
+    r, first, yes, no = asked
+    request, before = first.output[-1].model_dump(exclude_none=True), len(server.said())
+    for item in (request, {"type": "item_reference", "id": request["id"]}):
+        assert kinds(r.whole(approval="always", input=[item, yes]).output) == ["mcp_list_tools", "mcp_call", "message"]
+    assert len(server.said()) == before + 2
+    assert kinds(r.whole(approval="always", input=[request, no]).output)[-1] == "message" and len(server.said()) == before + 2
+
+
 @pytest.mark.parametrize("mode", ["auto", "required"])
 def test_only_allowed_tools_are_called_in_every_generation(rig, server, mode):  # noqa: F811
     r = rig(calls(WEATHER), calls(PING), "Done.")
