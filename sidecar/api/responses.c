@@ -376,9 +376,37 @@ static const struct kp_responses_tool *own_tool(const struct kp_response *r, kp_
 	return NULL;
 }
 
+static bool is_clients(const struct kp_response *r, kp_str name)
+{
+	for (uint32_t i = 0; i < r->ask.tools.n; i++) {
+		if (kp_str_eq(kp_jv_str(&r->ask.tools.items[i], KP_S("name")), name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A name under a server's label that nothing has: a tool that the model made up, or that is gone. The client could do nothing with it, the model is told. */
+static bool is_of_server(const struct kp_response *r, kp_str name, struct kp_responses_tool *ret)
+{
+	for (size_t i = 0; i < r->n_servers && !is_clients(r, name); i++) {
+		kp_str label = r->servers[i].label, rest = kp_str_skip(name, label.n);
+		if (kp_str_starts(name, label) && kp_str_starts(rest, KP_S("__")) && rest.n > 2) {
+			*ret = (struct kp_responses_tool){ .label = label,
+				.name = kp_str_skip(rest, 2) };
+			return true;
+		}
+	}
+	return false;
+}
+
 static void begin_call(struct kp_response *r, const struct kp_event *ev, struct kp_buf *out)
 {
+	struct kp_responses_tool missing;
 	const struct kp_responses_tool *own = own_tool(r, ev->tool.name);
+	if (!own && is_of_server(r, ev->tool.name, &missing)) {
+		own = &missing;
+	}
 	enum kp_item_kind kind = !own                  ? KP_ITEM_FUNCTION_CALL
 				 : own->needs_approval ? KP_ITEM_MCP_APPROVAL
 						       : KP_ITEM_MCP_CALL;

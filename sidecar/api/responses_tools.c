@@ -317,7 +317,7 @@ static void on_called(void *ctx, const struct kp_mcp_result *result)
 	answered(f);
 }
 
-/* NULL: it is shown by nobody any more, a conversation goes on with other tools. */
+/* NULL: it is shown by nobody (any more, where a conversation goes on with other tools). */
 static const struct kp_responses_tool *offered(
 	const struct kp_response *r, const struct kp_item *it)
 {
@@ -355,7 +355,7 @@ static void begin_call(struct kp_flow *f, struct kp_response_call *c)
 	}
 	r->n_called++;
 	if (!s || !s->session || !tool) {
-		fail_call(f, c->item, KP_S("There is no such tool any more."));
+		fail_call(f, c->item, KP_S("There is no such tool."));
 		return;
 	}
 	if (!is_permitted(r, tool->exposed)) {

@@ -260,6 +260,21 @@ def test_mc11_arguments_that_are_no_json(rig, server, arguments, approval):
     assert '"name": "f", "arguments": {}}' in r.prompts(mine)[0]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_mc11_a_tool_of_a_server_that_is_not_there(rig, server, stream):
+    """The client could do nothing with such a call; one that its own function of that name answers is the client's."""
+    gone = calls(("s__get_news", {}), ("s__", {}), PING)
+    r = rig(calls(("s__get_news", {"city": "Zug"}), WEATHER), "Sorry.", gone, "Sorry again.")
+    response = r.events(approval="always")[-1]["response"] if stream else r.whole().model_dump()
+    failed = next(i for i in response["output"] if i["type"] == "mcp_call")
+    assert (failed["server_label"], failed["name"], failed["status"]) == ("s", "get_news", "failed") and "no such tool" in str(failed["error"])
+    if not stream:
+        assert kinds(response["output"]) == ["mcp_list_tools", "mcp_call", "mcp_call", "message"] and response["output"][2]["output"] == "rain in Zug"
+        assert "There is no such tool." in r.prompts(response)[1]
+    mine = {"type": "function", "name": "s__get_news", "parameters": {"type": "object"}}
+    assert r.whole(tools=[*r.ask()["tools"], mine]).output[1].type == "function_call"
+
+
 def test_mc12_calls_end(rig, server):
     r = rig(calls(WEATHER), calls(WEATHER), calls(WEATHER), "Never.")
     before = len(server.said())
