@@ -115,13 +115,14 @@ static void part_event(struct kp_response *r, const struct kp_item *it, const st
 static struct kp_item *add_item(struct kp_response *r)
 {
 	struct kp_arena *a = r->turn->arena;
+	if (r->n_items == MAX_ITEMS) { /* it ends here, as one that was too long */
+		r->incomplete = "max_output_tokens";
+		return NULL;
+	}
 	if (r->n_items == r->cap_items) {
 		uint32_t cap = r->cap_items ? r->cap_items * 2 : 8;
-		struct kp_item **items = cap > MAX_ITEMS
-						 ? NULL
-						 : kp_arena_grow(a, r->items,
-							   r->cap_items * sizeof(struct kp_item *),
-							   cap * sizeof(struct kp_item *));
+		struct kp_item **items = kp_arena_grow(a, r->items,
+			r->cap_items * sizeof(struct kp_item *), cap * sizeof(struct kp_item *));
 		if (!items) {
 			r->failed = true;
 			return NULL;
@@ -413,7 +414,10 @@ static void begin_call(struct kp_response *r, const struct kp_event *ev, struct 
 	struct kp_err err;
 	struct kp_item *it = begin(
 		r, kind, own ? own->name : ev->tool.name, own ? own->label : KP_STR_NULL, out);
-	if (!it || kp_arena_dup(r->turn->arena, ev->tool.id, &it->call_id, &err)) {
+	if (!it) {
+		return;
+	}
+	if (kp_arena_dup(r->turn->arena, ev->tool.id, &it->call_id, &err)) {
 		r->failed = true;
 		return;
 	}

@@ -55,6 +55,15 @@ def test_rs01_streamed_and_whole_are_the_same_response(script):
     assert plain(final.output) == EXPECTED and final.output_text == "I look."
 
 
+def test_calls_without_end(script):
+    """What a model writes beyond the items that a response has room for is cut, and the conversation goes on."""
+    s = script("\n".join(['<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'] * 4100))
+    whole, last = s.whole(max_output_tokens=None), s.events(max_output_tokens=None)[-1]
+    assert whole.status == "incomplete" and whole.incomplete_details.reason == "max_output_tokens" and len(whole.output) == 4096
+    assert last["type"] == "response.incomplete" and plain(last["response"]["output"]) == plain(whole.output)
+    assert s.whole(input="On", previous_response_id=whole.id, max_output_tokens=1).status == "incomplete"
+
+
 def test_rs02_the_last_event_has_the_whole_response(script):
     s = script(TEXT)
     asked = {
