@@ -257,6 +257,22 @@ static int check_calls(struct reader *r, struct kp_jv *m)
 	return replace(r, m, KP_S("tool_calls"), &checked);
 }
 
+/* Arguments of a `function_call`, which is a list of calls to all that comes later: what is wrong with them is said here, where their place is known. */
+static int check_arguments(struct reader *r, const struct kp_jv *arguments)
+{
+	struct kp_err err = KP_ERR_INIT;
+	struct kp_jv v;
+	if (arguments->type != KP_JSON_STRING || kp_str_trim(arguments->s).n == 0 ||
+		!kp_jv_parse(arguments->s, r->a, &v, &err)) {
+		return 0;
+	}
+	if (err.code != KP_INVALID_ARGUMENT) {
+		*r->err = err;
+		return -1;
+	}
+	return bad(r, NULL, err.msg, ".function_call.arguments");
+}
+
 /* {"name", "arguments"} becomes a list of one call. It needs an id; some templates want one of nine letters and digits. */
 static int check_function_call(struct reader *r, struct kp_jv *m)
 {
@@ -275,7 +291,8 @@ static int check_function_call(struct reader *r, struct kp_jv *m)
 	if (kp_is_given(kp_jv_get(m, KP_S("tool_calls")))) {
 		return bad(r, NULL, "excludes `tool_calls`", ".function_call");
 	}
-	if (read_function(r, call, ".function_call", &f)) {
+	if (read_function(r, call, ".function_call", &f) ||
+		check_arguments(r, kp_jv_get(&f, KP_S("arguments")))) {
 		return -1;
 	}
 	if (!(made = kp_arena_calloc(r->a, 1, sizeof(*made)))) {

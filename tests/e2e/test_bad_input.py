@@ -318,6 +318,7 @@ def test_messages(gateway):
     one({"role": "assistant", "tool_calls": [{"id": "1"}]}, "messages[1].tool_calls[0].function")
     calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{'a': 1}"}}]
     one({"role": "assistant", "tool_calls": calls}, "messages[1].tool_calls[0].function.arguments")
+    one({"role": "assistant", "function_call": calls[0]["function"]}, "messages[1].function_call.arguments")
     one({"role": "user", "content": [{"type": "text"}]}, "messages[1].content[0].text")
     one({"role": "user", "content": [{"text": "x"}]}, "messages[1].content[0].type", "unsupported_parameter")
     parts = [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:,"}}]

@@ -135,6 +135,9 @@ static const struct {
 		"expected a string of JSON or an object" },
 	{ "{\"role\":\"assistant\",\"function_call\":{\"name\":5}}", ".function_call.name", NULL,
 		"expected a string" },
+	{ "{\"role\":\"assistant\",\"function_call\":{\"name\":\"f\",\"arguments\":\"{\"}}",
+		".function_call.arguments", NULL,
+		"parse JSON: the text ends, expected a member name in quotes, at byte 1" },
 	{ "{\"role\":\"assistant\",\"tool_calls\":[],\"function_call\":{\"name\":\"f\"}}",
 		".function_call", NULL, "excludes `tool_calls`" },
 };
