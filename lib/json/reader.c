@@ -588,3 +588,17 @@ int kp_json_end(struct kp_json *j, struct kp_err *err)
 	skip_space(j);
 	return j->p == j->end ? 0 : syntax(j, err, "the end");
 }
+
+int kp_json_check(kp_str text, struct kp_arena *a, enum kp_json_type *ret, struct kp_err *err)
+{
+	struct kp_json j;
+	kp_json_init(&j, text, a);
+	enum kp_json_type type = kp_json_peek(&j);
+	if (kp_json_skip(&j, NULL, err) || kp_json_end(&j, err)) {
+		return -1;
+	}
+	if (ret) {
+		*ret = type;
+	}
+	return 0;
+}

@@ -77,6 +77,9 @@ int kp_json_try_null(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
 int kp_json_skip(struct kp_json *j, kp_str *ret_raw, struct kp_err *err) KP_MUST_USE;
 /* After the last value: nothing but white space may follow. */
 int kp_json_end(struct kp_json *j, struct kp_err *err) KP_MUST_USE;
+/* Is the text one value, as kp_jv_parse takes it? Nothing of it is kept; *ret (may be NULL) is its type. */
+int kp_json_check(
+	kp_str text, struct kp_arena *a, enum kp_json_type *ret, struct kp_err *err) KP_MUST_USE;
 
 /* INVALID_ARGUMENT about the current place: param = path. Returns -1. */
 int kp_json_fail(struct kp_json *j, struct kp_err *err, const char *fmt, ...) KP_PRINTF(3, 4);

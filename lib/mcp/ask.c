@@ -171,17 +171,15 @@ static void on_progress(void *ctx, const struct kp_jv *params)
 
 static int check_arguments(const struct kp_mcp_ask *a, struct kp_err *err)
 {
-	struct kp_json j;
+	enum kp_json_type type = KP_JSON_OBJECT;
 	KP_AUTO(arena) struct kp_arena *arena = kp_arena_create(1 << 20);
 	kp_str text = kp_str_c(a->arguments);
-	kp_json_init(&j, text, arena);
-	if (text.n && kp_json_peek(&j) != KP_JSON_OBJECT) {
-		return kp_err_set(err, KP_INVALID_ARGUMENT, "the arguments are no JSON object");
-	}
-	if (text.n && (kp_json_skip(&j, NULL, err) || kp_json_end(&j, err))) {
+	if (text.n && kp_json_check(text, arena, &type, err)) {
 		return kp_err_wrap(err, "the arguments");
 	}
-	return 0;
+	return type == KP_JSON_OBJECT
+		       ? 0
+		       : kp_err_set(err, KP_INVALID_ARGUMENT, "the arguments are no JSON object");
 }
 
 void kp_mcp_ask_send(struct kp_mcp_ask *a)

@@ -86,18 +86,12 @@ static int push_result(struct walk *w, struct kp_made_list *to, kp_str id,
 		       : 0;
 }
 
-static bool is_json(struct walk *w, kp_str text)
-{
-	struct kp_json j;
-	struct kp_err err;
-	kp_json_init(&j, text, w->make.a);
-	return kp_json_skip(&j, NULL, &err) == 0 && kp_json_end(&j, &err) == 0;
-}
-
 /* A model may write anything for arguments. Most templates take JSON alone, and a conversation must not end where a call went wrong: its result says that. */
 static int push_call(struct walk *w, kp_str id, kp_str name, kp_str arguments)
 {
-	const struct kp_jv text = kp_made_text(is_json(w, arguments) ? arguments : KP_S("{}"));
+	struct kp_err err;
+	bool is_json = kp_json_check(arguments, w->make.a, NULL, &err) == 0;
+	const struct kp_jv text = kp_made_text(is_json ? arguments : KP_S("{}"));
 	struct kp_jv call;
 	return kp_make_call(&w->make, id, name, &text, &call) ||
 			       kp_make_push(&w->make, &w->calls, &call)

@@ -122,12 +122,10 @@ static void put_tool(struct kp_buf *out, const struct kp_event *ev)
 /* Is it one JSON object? Of a call that was cut off it is not. */
 static bool is_object(kp_str text)
 {
-	struct kp_json j;
+	enum kp_json_type type;
 	struct kp_err err;
 	KP_AUTO(arena) struct kp_arena *a = kp_arena_create(SCRATCH);
-	kp_json_init(&j, text, a);
-	return kp_json_peek(&j) == KP_JSON_OBJECT && kp_json_skip(&j, NULL, &err) == 0 &&
-	       kp_json_end(&j, &err) == 0;
+	return kp_json_check(text, a, &type, &err) == 0 && type == KP_JSON_OBJECT;
 }
 
 /* What is no object is handed on as text, under the name that Anthropic's documents give it. */

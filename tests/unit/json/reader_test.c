@@ -104,6 +104,8 @@ static void test_syntax_errors(void **state)
 	for (size_t i = 0; i < KP_LEN(bad); i++) {
 		struct kp_jv v;
 		struct kp_err err;
+		assert_int_equal(kp_json_check(kp_str_c(bad[i].text), arena, NULL, &err), -1);
+		assert_string_equal(err.msg, bad[i].msg);
 		assert_int_equal(kp_jv_parse(kp_str_c(bad[i].text), arena, &v, &err), -1);
 		assert_string_equal(err.msg, bad[i].msg);
 		assert_int_equal(err.code, KP_INVALID_ARGUMENT);
