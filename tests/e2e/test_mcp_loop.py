@@ -263,8 +263,7 @@ def test_mc11_arguments_that_are_no_json(rig, server, arguments, approval):
 @pytest.mark.parametrize("stream", [False, True])
 def test_mc11_a_tool_of_a_server_that_is_not_there(rig, server, stream):
     """The client could do nothing with such a call; one that its own function of that name answers is the client's."""
-    gone = calls(("s__get_news", {}), ("s__", {}), PING)
-    r = rig(calls(("s__get_news", {"city": "Zug"}), WEATHER), "Sorry.", gone, "Sorry again.")
+    r = rig(calls(("s__get_news", {"city": "Zug"}), WEATHER), "Sorry.")
     response = r.events(approval="always")[-1]["response"] if stream else r.whole().model_dump()
     failed = next(i for i in response["output"] if i["type"] == "mcp_call")
     assert (failed["server_label"], failed["name"], failed["status"]) == ("s", "get_news", "failed") and "no such tool" in str(failed["error"])
